@@ -21,7 +21,7 @@ from medtune.benchmarks.medical_kits import mmmu_official
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import LETTER, OTHERS, SUBJECTS
 from medtune.data.types import Question
-from medtune.eval.scoring.parsers.choice_statements import NEGATION
+from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, read_answer, without_introduction
 from medtune.eval.scoring.reply_rules import ReplyRule

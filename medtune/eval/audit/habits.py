@@ -135,6 +135,9 @@ def _unparsable(subject: Subject, parser: str) -> AuditRow:
     lost = [each.count(None) / len(each) for each in answers_in(subject.parsed["image"][parser])]
     value = sum(lost) / len(lost)
     flag = f"{value:.0%} of the replies hold no answer" if value > UNPARSABLE_LIMIT else None
+    if flag and parser != subject.parser:
+        # The score then has no unreadable answers, which would contradict this.
+        flag = f"where the model writes, {flag}; the score compares the options and reads no reply"
     return AuditRow(
         "unparsable_share",
         f"replies without a readable answer ({parser})",

@@ -23,7 +23,7 @@ SUBTYPE = "subtype, or task without one"
 CHECKS_ALPHA = 0.01
 """The p value, after Holm's correction over the checks, up to which one is called better than the model. Beside the
 gain, which is judged at 0.05, it keeps the probability that anything on a page is claimed wrongly at about 5 %."""
-BETTER, NOT_BEATEN = "this is surely better than the model", "the model is not surely better than this"
+BETTER, NOT_BEATEN = "this check is surely better than the model", "the model is not surely better than this check"
 IMAGE_WORDS = (
     "the image misleads: the model is surely better without its own image",
     "the image is not shown to be used: the model is not surely better with it",

@@ -45,7 +45,7 @@ _AUDITED_COLUMNS = (
     "95 % interval of the difference",
     "finding",
 )
-_NOT_BEATEN = "the model is not better than this"
+_NOT_BEATEN = "the model is not better than this check"
 _UNSEEING = ("text_only", "blank_image", "other_image")
 
 

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medtune.data.readable import spoken
+from medtune.eval.audit.row import NOT_BEATEN
 from medtune.eval.comparing.verdict import (
     Fall,
     Verdict,
     fall_sentences,
     falls,
     grounds,
-    question_level,
+    leading_p,
     readability_text,
     verdict,
     verdict_text,
@@ -20,24 +21,37 @@ from medtune.eval.metric import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span
-from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 
 MAX_FLAGS = 5
+MOST_CHANCE = 0.5
+"""The p value above which a fall is no caveat of a gain; it stands in the tables (our own choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
     # The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
     verdict: Verdict | Literal["single"]
-    verdict_text: str  # The verdict in words, with a check that is better than the model, and a fall beside a gain.
+    verdict_said: str  # The verdict in words, of all questions together.
+    caveats: tuple[str, ...]  # What stands against it: a check that is better, what was learnt before, a fall.
     before: str | None  # The primary metric before training as text; None without a gain.
     after: str  # The primary metric of the last phase as text.
     gain: str | None  # The gain with its sign as text; None without a gain.
     gain_interval: str | None  # The 95 % interval of the gain as text; None if there is none.
-    sentences: tuple[str, ...]  # The result in words, most important sentence first.
+    plain: tuple[str, ...]  # The result in a physician's words, most important sentence first.
+    tests: tuple[str, ...]  # The tests behind it, by name, as sentences.
     warnings: tuple[str, ...]
     banners: tuple[tuple[str, str], ...]  # (name, meaning) of each reason why the numbers are not the benchmark's own.
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences."""
+        return (*self.plain, *self.tests)
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict with its caveats."""
+        return "; ".join([self.verdict_said, *self.caveats])
 
 
 def headline(run: RunData, *, num_patients: int | None) -> Headline:
@@ -55,12 +69,14 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
             text = "No question has a scored answer both before and after training: there is no gain to judge"
         return Headline(
             "single",
-            "; ".join([text, *_better(rival)]),
+            text,
+            tuple(_better(rival)),
             None,
             after,
             None,
             None,
-            (sentence, *beside, *_counted(run)),
+            (sentence, *_counted(run)),
+            tuple(beside),
             tuple(_warnings(run)),
             run.label.banners(),
         )
@@ -70,26 +86,24 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     said = verdict_text(change, higher_is_better=run.higher_is_better)
     worse = falls(judged, change.by, change.answers, higher_is_better=run.higher_is_better)
     verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
-    reach = f" (95 % interval {span(change.ci95, 2, sign=True)})" if change.ci95 else ""
     start = "no value" if before is None else plain(before, 2)
-    sentences = (
-        f"{_metric(run)} {verb} {start} before training to {after} after it, a change of {signed(change.value, 2)}"
-        f"{reach}, {subject}.",
-        *beside,
-        *fall_sentences(worse),
-        _evidence(change),
+    fixed, broken = change.counts.only_after, change.counts.only_before
+    plain_words = (
+        f"{_metric(run)} {verb} {start} before training to {after} after it, a change of {signed(change.value, 2)}, "
+        f"{subject}.",
+        f"Training fixed {fixed:,} answers and broke {broken:,}.",
         *_counted(run),
     )
     return Headline(
         verdict=judged,
-        verdict_text="; ".join(
-            [said, *_remembered(run), *_better(rival), *(_worst(worse) if judged in ("gain", "format") else ())]
-        ),
+        verdict_said=said,
+        caveats=(*_remembered(run), *_better(rival), *(_worst(worse) if judged in ("gain", "format") else ())),
         before=start,
         after=after,
         gain=signed(change.value, 2),
         gain_interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
-        sentences=sentences,
+        plain=plain_words,
+        tests=(*beside, *fall_sentences(worse), f"{grounds(change)}."),
         warnings=tuple(_warnings(run)),
         banners=run.label.banners(),
     )
@@ -133,21 +147,19 @@ def _better(rival: Strongest | None) -> list[str]:
 
 
 def _worst(worse: tuple[Fall, ...]) -> list[str]:
-    if not worse:
+    """Returns the worst fall in words, unless chance gives one like it more often than not."""
+    told = [fall for fall in worse if fall.certainty == "sure" or (leading_p(fall.change) or 0.0) <= MOST_CHANCE]
+    if not told:
         return []
-    return [worse[0].words if worse[0].certainty == "sure" else f"{worse[0].words} (chance may explain it)"]
-
-
-def _evidence(change: LevelGain) -> str:
-    fixed, broken = change.counts.only_after, change.counts.only_before
-    return f"{grounds(change)}. Training fixed {fixed:,} answers and broke {broken:,}. {question_level(change)}."
+    return [told[0].words if told[0].certainty == "sure" else f"{told[0].words} (chance may explain it)"]
 
 
 def _counted(run: RunData) -> tuple[str, ...]:
     level, refusals = run.last.overall, run.last.refusals
     found = []
-    if level.unparsable or level.unanswered:
-        found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    wrong = {"unreadable": level.unparsable, "missing": level.unanswered}
+    if told := [f"{number:,} {what}" for what, number in wrong.items() if number]:
+        found.append(f"Counted as wrong: {' and '.join(told)} {'answer' if sum(wrong.values()) == 1 else 'answers'}.")
     if run.gain and run.gain.readability:
         found.append(readability_text(run.gain.readability))
     if level.repeats > 1:
@@ -170,6 +182,11 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 def _warnings(run: RunData) -> list[str]:
     flagged = [row for row in run.audit.rows if row.flag is not None] if run.audit else []
-    found = [f"Audit, {row.title}: {row.flag}." for row in flagged[:MAX_FLAGS]]
+    found = [
+        f"Audit: the model is not surely better than {row.title}."
+        if row.flag == NOT_BEATEN
+        else f"Audit, {row.title}: {row.flag}."
+        for row in flagged[:MAX_FLAGS]
+    ]
     more = len(flagged) - len(found)
     return found + ([f"{more} more findings stand in the audit below."] if more > 0 else [])

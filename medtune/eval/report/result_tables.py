@@ -9,7 +9,6 @@ from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.readable import spoken
 from medtune.eval.comparing.verdict import (
     Verdict,
-    grounds,
     has_one_question_each,
     one_question_note,
     question_level,
@@ -119,7 +118,7 @@ def gain_table(run: RunData) -> ReportTable:
                 )
             )
             notes.append(readability_text(part))
-        notes += [f"{grounds(run.gain)}.", f"{question_level(run.gain)}."]
+        notes.append(f"{question_level(run.gain)}.")
         if run.gain.unscored:
             notes.append(f"Left out of the {run.difference}: {run.gain.unscored:,} questions with an unscored answer.")
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from medtune.data.files import json_file
 
-_AGAIN = "Copy or download the folder again."
+_AGAIN = "The file is damaged. Copy or download the folder again."
 _ATTENTION = ("attn_implementation", "experts_implementation")
 """Endings of the fields of a configuration that may name a repository with compiled code, which transformers would
 fetch and run.

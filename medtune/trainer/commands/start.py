@@ -23,8 +23,9 @@ from medtune.trainer.launch.held import held, refuse_held
 from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
-from medtune.trainer.recipe.read import find_recipe, read_recipe
+from medtune.trainer.recipe.read import find_recipe, is_own_recipe, read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe
+from medtune.trainer.recipe.servers import refuse_unnamed_servers
 
 Work = Literal["run", "train", "eval"]
 
@@ -32,6 +33,8 @@ Work = Literal["run", "train", "eval"]
 def read_recipe_of(options: argparse.Namespace) -> Recipe:
     """Returns the recipe that the arguments name, with the values that they override."""
     recipe = read_recipe(options.recipe, options.overrides)
+    if not is_own_recipe(find_recipe(options.recipe)):
+        refuse_unnamed_servers(recipe, options.overrides, folder=Path(options.recipe).parent)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
     if options.accept_changed_data and not options.resume:

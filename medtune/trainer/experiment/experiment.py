@@ -32,6 +32,7 @@ from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.seen import data_facts
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
+from medtune.trainer.training.wandb_reach import Mode, wandb_mode
 
 
 def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
@@ -77,6 +78,7 @@ class Experiment:
     # The patients and media that the model has learnt from once the training has ended, earlier trainings of its
     # weights included; nothing if nothing is trained.
     learnt: Learnt = NOTHING
+    wandb: Mode = "disabled"  # How the run uses W&B, as was found out before it began.
     # The folder of volumes in the form that the model reads; None is the prepared folder's own.
     volume_cache: Path | None = None
 
@@ -174,6 +176,7 @@ def open_experiment(
     said: list[str] = []
     if experiment.rank == 0:
         refuse_unfit(recipe, training=training)
+        experiment = replace(experiment, wandb=wandb_mode(recipe.log))
         said = begin_or_resume(
             folder,
             recipe,

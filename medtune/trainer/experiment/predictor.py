@@ -29,6 +29,7 @@ from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.servers import refuse_unnamed_servers
 
 _ADAPTER = "adapter_config.json"
 
@@ -87,6 +88,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
             )
         field = "weights" if is_exported(where) else "adapter"
         recipe = read_recipe(str(root / "recipe.yaml"), [f"model.{field}={root}", "model.checkpoint=null", *overrides])
+        refuse_unnamed_servers(recipe, overrides, folder=root)
         facts = read_exported(where) if is_exported(where) else {}
         trained_on = f"{recipe.data.benchmark}, by the run that was exported"
         if note := recorded_label(facts).training_note():
@@ -95,6 +97,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
         folder = RunFolder(root)
         folder.read_recipe()
         recipe = read_recipe(str(folder.recipe), overrides)
+        refuse_unnamed_servers(recipe, overrides, folder=root)
         recipe = replace(recipe, data=replace(recipe.data, root=found_data(recipe.data.root, run=root)))
         checkpoint, recorded = trained_weights(folder, recipe), folder.recorded()
         if folder.has_best:

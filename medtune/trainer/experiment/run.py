@@ -66,7 +66,7 @@ def run(experiment: Experiment) -> int:
     start = experiment.recipe.model.checkpoint
     zero_shot = _zero_shot_alone(experiment, loggers, start)
     if not _train_stages(experiment, loggers):
-        return _interrupted(experiment)
+        return _interrupted(experiment, loggers)
     # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
     trained = load_model(experiment, experiment.folder.best)
     conditions, last_step = experiment.recipe.eval.asked_at("final"), experiment.recipe.total_steps
@@ -79,7 +79,7 @@ def train(experiment: Experiment) -> int:
     """Trains without any evaluation before or after; returns the exit status."""
     loggers = open_loggers(experiment)
     if not _train_stages(experiment, loggers):
-        return _interrupted(experiment)
+        return _interrupted(experiment, loggers)
     close_loggers(loggers)
     folder = experiment.folder
     experiment.say(f"weights: {folder.best} (best on validation), {folder.last.name} (last step)")
@@ -273,8 +273,9 @@ def _unavailable(recipe: Recipe) -> dict[Reading, str]:
     return {"likelihood": NO_LIKELIHOOD} if endpoint and not endpoint.prompt_logprobs else {}
 
 
-def _interrupted(experiment: Experiment) -> int:
+def _interrupted(experiment: Experiment, loggers: Sequence[Logger]) -> int:
     folder = experiment.folder
+    close_loggers(loggers)
     if experiment.rank == 0:
         mark_stopped(folder.root, asked_to_stop())
     barrier()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
-import netrc
 import os
 import uuid
 import warnings
@@ -14,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger
 
@@ -35,6 +32,7 @@ from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
 from medtune.trainer.training.stages import PlannedStage, part_table
+from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
 
 if TYPE_CHECKING:
     from medtune.trainer.training.dashboard.logger import Dashboard
@@ -144,6 +142,7 @@ def open_loggers(experiment: Experiment) -> list[Logger]:
         folder.root,
         recipe.log,
         experiment.benchmark,
+        mode=experiment.wandb,
         provenance=manifest.provenance,
         recipe_name=experiment.name,
         group=experiment.name if recipe.data.fold is None else f"{experiment.name} {folder.root.resolve().parent.name}",
@@ -194,6 +193,18 @@ def close_loggers(loggers: Sequence[Logger]) -> None:
         logger.finalize("success")
     if dashboard := dashboard_of(loggers):
         dashboard.end()
+        if said := how_to_send(dashboard):
+            print(said, flush=True)
+
+
+def how_to_send(dashboard: Dashboard) -> str:
+    """Returns how an offline run is sent to W&B: all of its folders, one for each time that it went on, as one run."""
+    if not dashboard.is_offline:
+        return ""
+    folder = Path(str(dashboard.save_dir)) / "wandb"
+    parts = len(list(folder.glob("offline-run-*")))
+    several = f" as one run, in the order of its {parts} parts" if parts > 1 else ""
+    return f"W&B: logged offline. This sends it{several}: wandb sync --id {dashboard.version} {folder}"
 
 
 def build_loggers(
@@ -201,6 +212,7 @@ def build_loggers(
     block: LogBlock,
     benchmark: Benchmark,
     *,
+    mode: Mode,
     provenance: Provenance,
     recipe_name: str,
     group: str,
@@ -212,19 +224,27 @@ def build_loggers(
     """Returns the loggers of a run, with the settings of the recipe's block `log`.
 
     Args:
+        mode: How W&B is used, as `wandb_mode` found out.
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
-    if block.wandb != "disabled":
-        options = _wandb_options(root, block, recipe_name=recipe_name, group=group)
-        from medtune.trainer.training.dashboard.logger import Dashboard
+    if mode == "disabled":
+        return loggers
+    from wandb.errors import Error
 
-        images = shows_images(block, provenance)
-        loggers.append(
-            Dashboard(benchmark=benchmark, images=images, facets=facets, config=config, tags=tags, **options)
-        )
-    return loggers
+    from medtune.trainer.training.dashboard.logger import Dashboard
+
+    options = _wandb_options(root, block, recipe_name=recipe_name, group=group, offline=mode == "offline")
+    images = shows_images(block, provenance)
+    dashboard = Dashboard(benchmark=benchmark, images=images, facets=facets, config=config, tags=tags, **options)
+    try:
+        dashboard.begin()
+    except Error as error:
+        raise ValueError(
+            f"W&B began no run ({' '.join(str(error).split())}); set log.wandb=offline and send the run later"
+        ) from error
+    return [*loggers, dashboard]
 
 
 def shows_images(block: LogBlock, provenance: Provenance) -> bool:
@@ -267,14 +287,13 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
     ]
 
 
-def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str) -> dict[str, Any]:
+def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str, offline: bool) -> dict[str, Any]:
     try:
         import wandb
     except ImportError as error:
         raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
     # W&B copies the images of tables to this folder before it sends them. By default it lies in the user's home.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
-    offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
     # The metadata that W&B collects by itself name host, user, folders and the command line. environment.json holds
     # what a reader needs.
     private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
@@ -287,17 +306,8 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str)
         "group": group,
         "mode": "offline" if offline else "online",
         "resume": None if offline else "allow",
-        "settings": wandb.Settings(console="off", silent=True, **private),
+        "settings": wandb.Settings(console="off", silent=True, init_timeout=BEGUN_S, **private),
     }
-
-
-def _has_key() -> bool:
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    with contextlib.suppress(FileNotFoundError, netrc.NetrcParseError):
-        host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") is not None
-    return False
 
 
 def _wandb_id(root: Path) -> str:

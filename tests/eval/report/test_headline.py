@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from medtune.benchmarks import paper_of
+from medtune.eval.audit.row import NOT_BEATEN
 from medtune.eval.report.report import Report, run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report
@@ -175,3 +176,61 @@ def test_what_stands_for_a_patient_is_in_the_report_in_the_sources_words(run: Pa
     change_json(run / "results.json", "patient_unit", value="one image stands for one patient: 780 images of 600 women")
     assert ("patients", "one image stands for one patient: 780 images of 600 women") in report(run).reproduction.facts
     assert "780 images of 600 women" in write_report(run, paper_of).read_text()
+
+
+def figure_card(page: str) -> str:
+    return page.partition('<div class="figure-card')[2].partition("</div>")[0]
+
+
+def result_section(page: str) -> str:
+    return page.partition('<section id="result"')[2].partition("</section>")[0]
+
+
+def test_a_fall_that_chance_explains_is_no_part_of_a_gain(run: Path) -> None:
+    make_gain(run, 0.001, [0.1, 0.6])
+    answers = {"diagnosis": {"malignant": level(-0.06, 0.5, 1.0, [-0.4, 0.3])}}
+    change_json(run / "results.json", "gain", "answers", value=answers)
+    assert report(run).headline.verdict_text == "The gain is larger than chance explains"
+    change_json(
+        run / "results.json", "gain", "answers", "diagnosis", "malignant", value=level(-0.3, 0.5, 0.04, [-1, 0])
+    )
+    assert "fell from 0.50 to 0.20 (chance may explain it)" in report(run).headline.verdict_text
+    page = write_report(run, paper_of).read_text()
+    # The box that is green for a gain holds the gain alone.
+    assert "larger than chance explains" in figure_card(page)
+    assert "fell" not in figure_card(page)
+    assert "fell from 0.50 to 0.20" in result_section(page)
+
+
+def test_the_interval_and_the_test_of_questions_stand_once_on_the_first_screen(run: Path) -> None:
+    make_gain(run, 0.001, [0.12, 0.61])
+    page = result_section(write_report(run, paper_of).read_text())
+    lead = page.partition("<table")[0]
+    assert lead.count("+0.12 to +0.61") == 1
+    assert page.count("McNemar") == 1
+    assert page.count("swaps whole patients") == 1
+    first, _, table = (run / "report.md").read_text().partition("## Result")
+    assert first.count("+0.12 to +0.61") == 1
+    assert (first + table.partition("Right before and after")[0]).count("McNemar") == 1
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "missing", "words"),
+    [
+        (0, 4, "Counted as wrong: 4 missing answers."),
+        (1, 0, "Counted as wrong: 1 unreadable answer."),
+        (3, 1, "Counted as wrong: 3 unreadable and 1 missing answers."),
+        (0, 0, ""),
+    ],
+)
+def test_nothing_is_said_of_no_unreadable_answers(run: Path, unreadable: int, missing: int, words: str) -> None:
+    for name, count in (("unparsable", unreadable), ("unanswered", missing)):
+        change_json(run / "results.json", "phases", "final", "overall", name, value=count)
+    assert [each for each in report(run).headline.sentences if "Counted as wrong" in each] == [words] * bool(words)
+
+
+def test_a_check_that_is_not_beaten_is_named_in_the_warning(run: Path) -> None:
+    write_checks(run, {**MAJORITY, "flag": NOT_BEATEN})
+    assert report(run).headline.warnings == (
+        "Audit: the model is not surely better than most frequent train answer of the task.",
+    )

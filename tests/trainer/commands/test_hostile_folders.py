@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -261,3 +262,39 @@ def test_escape_sequences_of_a_prepared_folder_reach_no_page_and_no_terminal(
     pages = [(run / name).read_text("utf-8") for name in ("report.md", "report.html")]
     assert all("cyst" in page for page in pages)
     assert not [text[:200] for text in (said, *pages) if {"\x1b", "\x9b", "\x07"} & set(text)]
+
+
+@pytest.mark.parametrize("kind", ["run", "export"])
+def test_a_folder_that_is_read_names_no_server(
+    kind: str, run: Path, export: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pictures and a key of the user must not go to an address that stands in a stranger's recipe."""
+    asked: list[object] = []
+
+    def connect(*arguments: object, **_: object) -> None:
+        asked.append(arguments)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+    folder = tmp_path / "hostile"
+    shutil.copytree(run if kind == "run" else export, folder)
+    recipe = yaml.safe_load((folder / "recipe.yaml").read_text())
+    server = {"base_url": "https://stranger.example/v1", "model": "m", "key_env": "HOME"}
+    recipe["model"] = {"name": "endpoint", "answer_format": recipe["model"]["answer_format"], "endpoint": server}
+    recipe["eval"] |= {"judge": {"endpoint": server}, "readings": ["generation"]}
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    PIL.Image.new("RGB", (32, 32)).save(tmp_path / "p.png")
+    (tmp_path / "t.csv").write_text("image,question\np.png,Is it a cyst?\n")
+    commands = [
+        ["predict", str(folder), "--from", str(tmp_path / "t.csv"), "--images", str(tmp_path), "--out", "a.csv"],
+        ["eval", str(folder / "recipe.yaml"), "--out", str(tmp_path / "out")],
+        *([["eval", str(folder)], ["audit", str(folder)], ["judge", str(folder)]] if kind == "run" else []),
+    ]
+    for words in commands:
+        assert main(words) == 1, words
+        said = capsys.readouterr().err
+        # An export's own weights stand in no recipe of a served model, which is refused for that.
+        assert "asks the server https://stranger.example/v1" in said or (kind, words[0]) == ("export", "predict"), words
+        assert "if you know this one, name it: --" in said or (kind, words[0]) == ("export", "predict"), words
+    assert asked == []

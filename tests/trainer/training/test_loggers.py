@@ -237,7 +237,8 @@ def test_disabled_means_disabled(tmp_path: Path) -> None:
 
 
 def _loggers(root: Path, block: LogBlock) -> list[Any]:
-    options = {"recipe_name": "r", "group": "r", "config": {}, "tags": [], "facets": EVERY_FACET, "resume_step": 0}
+    options = {"mode": block.wandb, "recipe_name": "r", "group": "r", "config": {}, "tags": [], "facets": EVERY_FACET}
+    options["resume_step"] = 0
     return [*build_loggers(root, block, find_benchmark("fetal_gauge"), provenance="released", **options)]  # type: ignore[arg-type]
 
 

@@ -6,7 +6,9 @@ that is kept counts. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
    An option's own words come before letters; letters count the options in the order shown.
-2. The reply marks its answer: <answer>B</answer>, \boxed{B}, {"answer": "B"}. Each mark is read by the other rules.
+2. The reply marks its answer: <answer>B</answer>, <choice>B</choice>, \boxed{B}, {"answer": "B"}. Each mark is read by
+   the other rules. Without marks the form of the reply decides: a tick, a bold option in a list, an arrow, "1. B"
+   (`listed_choices`).
 3. The reply says which it is with the words "final answer": "Final Answer: **C**".
 4. The reply says which it is with the word "answer" or its like: "Answer: B", "the answer is (B)", "the answer is
    benign", "the correct option is B".
@@ -23,183 +25,44 @@ that is kept counts. The first of these rules that applies decides:
    options but one of three or more are denied, that one is chosen.
 10. A short reply names one option by its place, number or stem, or without its generic noun: see `option_names`.
 
-Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
-letter's option. Words of an option that look like letters ("E. coli", "A,B") are read as its words. A question ("is the
-answer B?") is no statement. A hyphen inside a word counts as a space everywhere: "upper-left" is "upper left".
+Within a rule all statements have to agree, and where the words behind a letter name an option, it has to be that
+letter's ("A. The lesion is malignant." names none where A is another one). What is said of an option in passing does
+not count: "benign, although malignant cannot be excluded". Words of an option that look like letters ("E. coli", "A,B")
+are read as its words. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space
+everywhere: "upper-left" is "upper left".
 
 A reply that is ambiguous, contradictory or negated gives None, which counts as wrong and as unparsable.
 """
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from string import ascii_uppercase
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers import choice_statements as statements
+from medtune.eval.scoring.parsers import listed_choices
+from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_statements import (
-    NEGATION,
     after_thoughts,
     marked_answers,
     plain_characters,
     without_emphasis,
 )
-from medtune.eval.scoring.parsers.option_names import UNDECIDED, named, stems
+from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
+from medtune.eval.scoring.parsers.worded_options import (
+    UNABLE,
+    begins_with,
+    names_any,
+    only_in_passing,
+    plain_words,
+    worded,
+)
 
-_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✔👉\ufe0f。，：！？、"
-_SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
-_CLAUSE = re.compile(
-    r"\s*;\s*|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
-    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
-)
-_UNABLE = re.compile(
-    r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
-    r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
-    r"(?:cannot|can not|can['’]t) (?:\w+ )?(?:be )?(?:determin|tell|say|answer|see|assess|identif|diagnos|judg)\w*)\b"
-)
 _SHARES = re.compile(r"(?:(?<![\w'’])[A-Z][).\]]?\s*[:=(–-]?\s*\d+(?:[.,]\d+)?\s*%.*?){2}", re.S)
 """Letters of several options, each with its share of all: "A: 20%, B: 50%"."""
-# In a text to be searched, these characters for private use stand for the words of the options.
-_FIRST_PLACE = 0xF0000
-_PLACE = re.compile("[\U000f0000-\U000ffffd]")
-_WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
-_CONTRASTS = (
-    re.compile(
-        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|\s+(?!is\b|are\b|was\b|it\b|or\b)[a-z]+)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
-        rf"(?:not|no|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+{_WORD_BEFORE}"
-        rf"(?P<denied>{_PLACE.pattern}(?:\s*(?:,|n?or|>)\s+{_WORD_BEFORE}{_PLACE.pattern})*)"
-    ),
-    re.compile(
-        rf"\b(?:rather|sooner|more \w+)\s+(?:say\s+)?{_WORD_BEFORE}(?P<kept>{_PLACE.pattern})\s+than\s+{_WORD_BEFORE}"
-        rf"(?P<denied>{_PLACE.pattern})"
-    ),
-    re.compile(
-        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})(?:\s+[a-z]+)?\s*(?:,?\s*but\s+(?:rather\s+)?|,\s+(?=(?:an?|the)\s)){_WORD_BEFORE}"
-        rf"(?P<kept>{_PLACE.pattern})"
-    ),
-)
-_CONCEDED = re.compile(r"\b(?:(?:even )?though|although|while|despite)\b[^,.;]*,")
-_LACKS = re.compile(rf"(?<={_PLACE.pattern} )\s*\((?:no|without) [^()]*\)")
-_JOINED = re.compile(
-    rf"(?P<before>\w+)(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<place>{_PLACE.pattern})|"
-    rf"(?P<first>{_PLACE.pattern})(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<behind>\w+)"
-)
-SURELY = re.compile(
-    r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
-)
-_OR = re.compile(rf"\w\s+or\s+{_WORD_BEFORE}{_PLACE.pattern}|{_PLACE.pattern}\s+or\s+\w")
-_SUSPECTED = re.compile(rf"\b(?:history of|rule out|exclude)\s+{_WORD_BEFORE}{_PLACE.pattern}")
-_ASIDE = re.compile(
-    r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
-)
-"""Where a sentence goes on about what it has named."""
-_MOST_BETWEEN = 5
-"""Words that leave open which option it is stand at most so many words before or behind one (our own choice)."""
 _CHANCE_OF = re.compile(
     r"\b(?:probability|likelihood|chances?|odds|risk) (?:of|for|that it is) (?:option )?\(?[A-Z]\)?(?!\w)", re.I
 )
-_KEPT_TEXTS = 10_000
-_PREFIX = re.compile(
-    r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non|hypo|hyper)[-‐‑– ](?=\w)"
-)
-"""What makes another word of the one behind it: "pre-malignant" is not "malignant"."""
-
-
-def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
-    """Returns the options whose words stand in sentences that neither negate nor ask; None if there are none.
-
-    Of a contrast ("benign, not malignant", "not benign but malignant") the option that is kept counts.
-
-    If another sentence denies such an option, or says that the question cannot be answered, the result is None too.
-    """
-    told, denied = set[int](), set[int]()
-    said = _with_places(text, options)
-    for contrast in _CONTRASTS:
-        denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
-        said = contrast.sub(r"\g<kept>", said)
-    conceded = _CONCEDED.sub(" ", said)
-    said = SURELY.sub(" ", _LACKS.sub("", conceded if _PLACE.search(conceded) else said))
-    if any(_is_joined_to_another(found, options) for found in _JOINED.finditer(said)):
-        return None
-    for sentence in (clause for whole in _SENTENCE.findall(said) for clause in _CLAUSE.split(whole)):
-        places = _places(sentence)
-        is_denied = NEGATION.search(sentence) is not None
-        if not places and _UNABLE.search(sentence):
-            return None
-        if places and _leaves_open(sentence):
-            continue
-        if not sentence.rstrip().endswith("?"):
-            (denied if is_denied else told).update(places)
-    words = [plain_words(option) for option in options]
-    if not told and len(denied) == len(set(words)) - 1 > 1:
-        told = set(range(len(words))) - denied
-    found = {option for option in options if words.index(plain_words(option)) in told}
-    return found if found and not told & denied else None
-
-
-def _places(text: str) -> set[int]:
-    return {ord(character) - _FIRST_PLACE for character in _PLACE.findall(text)}
-
-
-def _is_joined_to_another(found: re.Match[str], options: tuple[str, ...]) -> bool:
-    """Returns whether a word joined to an option by "and", "or" or "to" is, by its stem, one of another option only."""
-    own = set(stems(plain_words(options[_places(found["place"] or found["first"]).pop()])))
-    word = stems(found["before"] or found["behind"])
-    others = {stem for option in options for stem in stems(plain_words(option))} - own
-    return bool(word) and set(word) <= others
-
-
-def _leaves_open(sentence: str) -> bool:
-    if _SUSPECTED.search(sentence) or (_OR.search(sentence) and not NEGATION.search(sentence)):
-        return True
-    main = _ASIDE.split(sentence)[0]
-    main = main if _PLACE.search(main) else sentence
-    spans = [(each.span(), found.span()) for each in _PLACE.finditer(main) for found in UNDECIDED.finditer(main)]
-    return any(len(main[min(a[1], b[1]) : max(a[0], b[0])].split()) <= _MOST_BETWEEN for a, b in spans)
-
-
-def names_any(text: str, options: tuple[str, ...]) -> bool:
-    return _PLACE.search(_with_places(text, options)) is not None
-
-
-def begins_with(text: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option with whose words a text begins, the longest of several, or None."""
-    first = plain_words(text)
-    longest_first = sorted(options, key=len, reverse=True)
-    return next((each for each in longest_first if (words := plain_words(each)) and _pattern(words).match(first)), None)
-
-
-@lru_cache(maxsize=_KEPT_TEXTS)
-def _with_places(text: str, options: tuple[str, ...]) -> str:
-    said = _PLACE.sub(" ", _folded(text))
-    on_one_line = " ".join(said.split())
-    words = [plain_words(option) for option in options]
-    for each in sorted({*words} - {""}, key=lambda each: (-len(each), each)):
-        # Options that are numbers often occur only once, and building a pattern takes longer than this search.
-        if each in on_one_line:
-            said = _pattern(each).sub(f" {chr(_FIRST_PLACE + words.index(each))} ", said)
-    return said
-
-
-@lru_cache(maxsize=_KEPT_TEXTS)
-def plain_words(text: str) -> str:
-    """Returns a text in lower case with single blanks, without markdown and without punctuation at its ends."""
-    return " ".join(re.sub(r"^[-–•]\s+|(?<!\s)\s+[-–—]$", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
-
-
-def _folded(text: str) -> str:
-    folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
-    signed = re.sub(r"\bminus\s+(?=\d)", "-", _PREFIX.sub(r"\1", folded))
-    ranged = re.sub(r"(?<=\d)\s*[-‐‑–]\s*(?=\d)", "-", signed)
-    return re.sub(r"(?<=[^\W\d])[-‐‑–](?=\w)|(?<=\d)[-‐‑–](?=[^\W\d])", " ", ranged)
-
-
-@lru_cache(maxsize=_KEPT_TEXTS)
-def _pattern(words: str) -> re.Pattern[str]:
-    blanks_of_any_kind = re.escape(words).replace("\\ ", r"\s+")
-    unsigned = "(?<![-−])" if words[:1].isdigit() else ""
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d)")
-
-
 _KEPT_REPLIES = 10_000
 _Told = set[str] | None
 
@@ -229,14 +92,48 @@ def parse_choice(reply: str, question: Question) -> str | None:
 def _read(reply: str, options: tuple[str, ...]) -> str | None:
     told = _whole(reply, options)
     if told is None:
-        text = _APART.sub(" ", after_thoughts(plain_characters(reply)))
+        text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
+        name = partial(_item, options=options)
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
-        told = set[str]().union(*marked) if marked else _told(text, options)
+        if marked:
+            told = _and_words_behind(set[str]().union(*marked), text, options)
+        elif (told := listed_choices.listed(text, name, options)) is None:
+            told = _unlisted(listed_choices.unnumbered(listed_choices.without_tags(text), name), name, options)
     return told.pop() if told and len(told) == 1 else None
 
 
-_HAN = "぀-ヿ㐀-䶿一-鿿"
-_AFTER = "です|でし|正确|正確|是正|对|項|项|选项|符合"
+def _unlisted(text: str, name: listed_choices.Named, options: tuple[str, ...]) -> _Told:
+    if (option := name(text)) is not None:
+        return {option}
+    if (letters := _TWO_LETTERS.fullmatch(text)) and all(_by_letter(each, options) for each in letters.groups()):
+        return set()
+    told = listed_choices.pointed_at(text, name, lambda said: names_any(said, options))
+    return told or listed_choices.result(text, name) or _told(text, options)
+
+
+_NOUN_BEFORE = re.compile(rf"\A\W*{statements.NOUN}\s*(?=[(\[]?[A-Z](?![\w'’]))", re.I)
+_TWO_LETTERS = re.compile(r"\s*[(\[]?([A-Z])[)\]]?\s*[:-]\s*[(\[]?([A-Z])[)\]]?\W*")
+"""A letter behind another, which may be the word "answer" or an option itself: "A: B"."""
+
+
+def _item(text: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option that an item of a list is: its letter, its words, or both if they belong together."""
+    text = _NOUN_BEFORE.sub("", without_emphasis(text))
+    if (told := _whole(text, options)) is not None:
+        return next(iter(told), None)
+    letter = re.match(r"\s*[(\[]?([A-Z])[)\].:]*\s+(?=\S)", text)
+    option = _by_letter(letter[1], options) if letter else None
+    return option if letter and option and plain_words(option) == plain_words(text[letter.end() :]) else None
+
+
+def _and_words_behind(told: set[str], text: str, options: tuple[str, ...]) -> set[str]:
+    """Returns the marked options, with another one whose words stand behind the mark."""
+    behind = re.search(r"</[^<>\n]{1,40}>(?P<said>[^<>]*)\Z", text)
+    return told | (worded(behind["said"], options) or set()) if behind and len(told) == 1 else told
+
+
+_HAN = "぀-ヿ㐀-䶿一-鿿가-힣"
+_AFTER = "です|でし|입니다|이다|正确|正確|是正|对|項|项|选项|符合"
 _APART = re.compile(
     rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z)|[A-Za-z]{{2}})|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})|"
     rf"(?<=[A-Za-z]{{2}})(?=[{_HAN}])"
@@ -253,11 +150,23 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _options(statements.preferred(said, n), options) or told
-    if told is None and not any(each.search(said.lower()) for each in (_UNABLE, UNDECIDED, _ASKS)):
+    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or only_in_passing(said, options)
+    if told is None and not is_open:
         words = {plain_words(option): option for option in options}
-        name = named(_plain_prose(said), tuple(map(plain_words, options)))
+        name = _named(said, tuple(words))
         told = {words[name]} if name in words else None
     return told
+
+
+_NOT_ANOTHER = re.compile(r",\s+(?:and\s+)?not\s+(?:the\s+|an?\s+)?(?P<other>[\w ]{1,40})\W*\Z")
+
+
+def _named(said: str, words: tuple[str, ...]) -> str | None:
+    """Returns the words of the option that a short text names otherwise, also beside another that it denies."""
+    other = _NOT_ANOTHER.search(said)
+    if other and named(_plain_prose(other["other"]), words) is not None:
+        said = said[: other.start()]
+    return named(_plain_prose(said), words)
 
 
 _SIGNS = {">": "more than ", "<": "less than ", "≥": "at least ", ">=": "at least "}
@@ -280,14 +189,22 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
         return _unless_contradicted(first, said, end, options)
-    told = _options(statements.chosen(said, n), options)
+    told = statements.chosen(said, n)
     if told is not None or first is not None:
-        return told
+        return _unless_denied_behind(told, said, options)
     line, end = statements.single_line(said, n)
     if line is not None:
         return _unless_contradicted(line, said, end, options)
-    told = _options(statements.mentioned(_CHANCE_OF.sub(" ", said), n), options)
-    return worded(said, options) if told is None else told
+    told = statements.mentioned(_CHANCE_OF.sub(" ", said), n)
+    return worded(said, options) if told is None else _unless_denied_behind(told, said, options)
+
+
+def _unless_denied_behind(told: set[int] | None, text: str, options: tuple[str, ...]) -> _Told:
+    """Returns the options told, with another one whose words stand behind the last letter of a single one."""
+    if told is None or len(told) != 1:
+        return _options(told, options)
+    letters = list(re.finditer(rf"(?<![\w'’]){ascii_uppercase[min(told)]}(?![\w'’])", text))
+    return _unless_contradicted(told, text, letters[-1].end(), options) if letters else _options(told, options)
 
 
 _ASKS = re.compile(r"[?？]\W*\Z")
@@ -306,7 +223,10 @@ def _whole(text: str, options: tuple[str, ...]) -> _Told:
 
 def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _Told:
     found: list[set[str]] = []
-    for statement in pattern.finditer(text):
+    every = list(pattern.finditer(text))
+    # A reply that repeats itself is read at its beginning and at its end.
+    half = statements.MOST_STATEMENTS // 2
+    for statement in every if len(every) <= 2 * half else every[:half] + every[-half:]:
         if statements.is_asked(text, statement.start()) or statements.is_of_another(text, statement.start()):
             continue
         letters = statements.letters_at(text, statement.end(), len(options))
@@ -324,7 +244,7 @@ def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _T
             found.append(_unless_contradicted(set() if is_negated else told, text, letters[1], options))
         elif statement["says"]:
             sentence = statements.sentence_after(text, statement.end())
-            if names_any(sentence, options) or statements.NEGATION.search(sentence):
+            if names_any(sentence, options) or NEGATION.search(sentence):
                 clause = statements.clause_before(text, statement.start())
                 found.append(worded(f"{clause} {sentence}", options) or set())
     return set[str]().union(*found) if found else None
@@ -340,15 +260,35 @@ def _spelled(text: str, start: int, options: tuple[str, ...]) -> set[str]:
 
 
 def _is_denied(text: str, start: int) -> bool:
-    return statements.NEGATION.search(statements.clause_before(text, start)) is not None
+    return NEGATION.search(statements.clause_before(text, start)) is not None
 
 
 def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str, ...]) -> set[str]:
-    named = {options[place] for place in told}
-    if len(named) != 1:
-        return named
-    words = begins_with(statements.words_after(text, end), options)
-    return named if words is None or {plain_words(each) for each in named} == {plain_words(words)} else named | {words}
+    told_option = {options[place] for place in told}
+    if len(told_option) != 1:
+        return told_option
+    behind = statements.words_after(text, end)
+    words = begins_with(behind, options)
+    if words is not None and not only_in_passing(behind, options):
+        return (
+            told_option
+            if {plain_words(each) for each in told_option} == {plain_words(words)}
+            else told_option | {words}
+        )
+    said = text[end : end + statements.LONGEST_SENTENCE]
+    if names_any(said, tuple(told_option)):
+        return told_option
+    # What is said of other letters explains why they are not it.
+    own = " ".join(each for each in _SENTENCE_END.split(said) if not _OTHER_LETTER.search(each))
+    other = worded(own, options)
+    is_plain = other is None and not names_any(said, options)
+    if is_plain and (name := _named(behind, tuple(map(plain_words, options)))) is not None:
+        other = {option for option in options if plain_words(option) == name}
+    return told_option | (other or set())
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
+_OTHER_LETTER = re.compile(r"\b(?i:options?|choices?)\s+[(\[]?[A-Za-z]\b|[(\[][A-Za-z][)\]]|(?<![\w'’])[B-Z](?![\w'’])")
 
 
 def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:

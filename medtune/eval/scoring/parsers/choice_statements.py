@@ -6,47 +6,46 @@ a statement that names no option ("Answer: Z") or rejects one ("the answer is no
 
 import re
 import unicodedata
+from itertools import islice
 from string import ascii_uppercase
+
+from medtune.eval.scoring.parsers.answer_words import ANSWER_WORD, MARK_NAMES, NEGATION, OTHER_SCALE
 
 _BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é)"
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
-_NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|optie|选项|選択肢)"
+NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|optie|选项|選択肢)"
 _LINK = (
     rf"(?:['’]s(?=\s))?(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?|\s+here|\s+\d+(?=\s*:))?[\s\"'´‘“]*"
     rf"(?P<says>\b{_BE}\b|[:=→⇒➡]|[-–—](?=\s)|[应應]?[是为為は])?[\s\"'´‘“:=\ufe0f]*{_SURELY}"
-    rf"(?:(?:(?:the|la|die|el|l['’])\s*)?{_NOUN}(?!\w)[\s:\"']*|\bla\s+(?=[A-Z]\b))?"
-)
-_ANSWER_WORD = (
-    r"(?:\b(?:answer|antwort|réponse|reponse|respuesta|risposta|resposta|antwoord)\b"
-    r"(?:\s+(?:correcta?|correcte|corretta|finale?))?|答案|答え|正解)"
+    rf"(?:(?:(?:the|la|die|el|l['’])\s*)?{NOUN}(?!\w)[\s:\"']*|\bla\s+(?=[A-Z]\b))?"
 )
 _OF_ANOTHER = re.compile(
     r"(?:\b(?:your|his|her|their)|(?<!question)(?<!today)(?<!problem)['’]s?)\s+(?:\w+\s+)?\Z", re.I
 )
-FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
+FINAL_ANSWER = re.compile(rf"\bfinal\s+{ANSWER_WORD}(?:\s+{NOUN}\b)?{_LINK}", re.I)
 ANSWER = re.compile(
-    rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
-    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{_NOUN}\b|\brichtig(?=\s+ist\b)|"
-    rf"\b{_NOUN}\s+(?:correct[ae]|corretta)\b|正确(?:的)?选项|"
-    rf"\b{_NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
+    rf"(?:{ANSWER_WORD}(?:\s+{NOUN}\b)?|"
+    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{NOUN}\b|\brichtig(?=\s+ist\b)|"
+    rf"\b{NOUN}\s+(?:correct[ae]|corretta)\b|正确(?:的)?选项|"
+    rf"\b{NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
     re.I,
 )
 _CHOSEN = re.compile(
     r"(?:选择?|選擇?|\b(?:je\s+choisis|ich\s+(?:w[aä]hle|entscheide\s+mich\s+für)|elijo|scelgo|escolho|mine\s+is|"
     r"(?:m[aá]s|plus|am)\s+\w+\s+(?:est|es|ist)\b|wahrscheinlichste\s+\w+\s+ist|es\s+ist(?=\s+[A-Z]\b))|"
-    rf"最可能的?\w*?[是为])\s*(?:(?:la|die)\s+)?(?:{_NOUN}\s+)?|"
-    rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
-    rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
+    rf"最可能的?\w*?[是为])\s*(?:(?:la|die)\s+)?(?:{NOUN}\s+)?|"
+    rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
+    rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
-    rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
-    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?|"
+    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
     r"(?:(?:^|(?<=\n))[ \t]*(?:going\s+with|looks\s+like|choose|pick|select|definitely|certainly|surely|clearly|"
     r"not\s+[A-Z]\s*[.;]|without\s+(?:a\s+|any\s+)?doubt,?)|\b(?:best|most\s+closely)\s+(?:match\w*|fit\w*|describe\w*|represent\w*)|"
-    rf"\bonly\s+{_NOUN}\s+that\s+\w+\s+is)\s+(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
+    rf"\bonly\s+{NOUN}\s+that\s+\w+\s+is)\s+(?:{NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
     re.I,
 )
 _SUBJECT = re.compile(
-    rf"(?<![\w'’-])(?:{_NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
+    rf"(?<![\w'’-])(?:{NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
     r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|right(?=\s*(?:[.,;!\n]|\Z))|"
     r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
     r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
@@ -56,7 +55,7 @@ _SUBJECT = re.compile(
     re.I,
 )
 _CONCLUSION = re.compile(
-    rf"(?i)\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?"
+    rf"(?i)\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?"
     r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)"
 )
 _LAST_WORD = re.compile(r"(?<=\w\w)[,:.!?][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
@@ -75,14 +74,14 @@ _CORRECTED = re.compile(
 )
 _L = r"[(\[]?[A-Z][)\]]?(?![\w'’])"
 _DENIED_FIRST = re.compile(
-    rf"(?:\b(?i:not|nicht|non(?:\s+è)?|no\s+es|não\s+é|(?:ce\s+n['’]est\s+)?pas)\s+|不是\s*)(?:{_NOUN}\s+)?{_L},?"
-    rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{_NOUN}\s+)?{_L})"
+    rf"(?:\b(?i:not|nicht|non(?:\s+è)?|no\s+es|não\s+é|(?:ce\s+n['’]est\s+)?pas)\s+|不是\s*)(?:{NOUN}\s+)?{_L},?"
+    rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{NOUN}\s+)?{_L})"
 )
 _DENIED_LAST = re.compile(
     rf"(?<![A-Za-z])({_L})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
-    rf"(?:{_NOUN}\s+)?{_L}"
+    rf"(?:{NOUN}\s+)?{_L}"
 )
-_PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{_NOUN}\s+)?", re.I)
+_PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
 _BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w\-‐‑]|['’]\w)")
 _FOLLOWS = re.compile(
@@ -90,17 +89,11 @@ _FOLLOWS = re.compile(
 )
 _JOINT = re.compile(
     r"(?i)[\s(]*(?:(?P<mark>[,/&+;])\s*(?P<word>and|or)?|(?P<alone>and|or))\s*(?:(?:maybe|possibly|perhaps)\s+)?"
-    rf"(?:{_NOUN}\s+)?"
+    rf"(?:{NOUN}\s+)?"
 )
 _BEFORE_BRACKET = re.compile(r"[ \t]*(?=[(\[][A-Za-z][)\]])")
 _ARTICLE_LIKE = "AaIi"
 
-NEGATION = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
-    r"ruled out|rules out|ruling out|excluding|absent|wrong|incorrect|less likely|least likely|implausible|"
-    r"nicht|kein\w*|weder|aucun\w*|ningun\w*|n['’]\w+ pas|pas (?:un|de))\b|n['’]t\b|pas d['’]|不|没|未|非|无",
-    re.I,
-)
 _REJECTION = re.compile(
     rf"{NEGATION.pattern}|\b(?:false|rule out|eliminat\w+|inconsistent|inappropriate|would|could|might|may|let me|"
     r"let us|let's|consider|compare|whether|if|unlike)\b",
@@ -121,7 +114,10 @@ _CLAUSE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002|[,;:]|\bbut\b", re.I)
 _ASKED = re.compile(r"\s*(?:is|are|could|can|would|might|may|should|if|whether)\b", re.I)
 
 _AFTER_LETTER = " \t\r\n\"'´‘’“”«».,:;!?()[]{}<>|~$-–—"
-LONGEST_SENTENCE = 1000  # Without a limit, the time would grow with the square of a reply's length.
+MOST_STATEMENTS, LONGEST_SENTENCE = (
+    200,
+    1000,
+)  # Without a limit, the time would grow with the square of a reply's length.
 
 Told = set[int] | None
 
@@ -152,6 +148,8 @@ def chosen(text: str, n: int) -> Told:
         for statement in pattern.finditer(text):
             letters = letters_at(text, statement.end(), n)
             start = statement.end() if statement[0][:1] in ".!" else statement.start()
+            if pattern is _LAST_WORD and OTHER_SCALE.search(clause_before(text, statement.start())):
+                continue
             if letters and not is_asked(text, start):
                 found.append(set() if is_negated(text, start, letters[1]) else letters[0])
     for statement in _SUBJECT.finditer(text):
@@ -188,9 +186,11 @@ def single_line(text: str, n: int) -> tuple[Told, int]:
 
 def mentioned(text: str, n: int) -> Told:
     """Returns the options mentioned as "option B" or "(B)", not rejected, of several the affirmed ones; else None."""
+    if len(mentions := list(islice(_OPTION.finditer(text), MOST_STATEMENTS + 1))) > MOST_STATEMENTS:
+        return None
     kept: set[int] = set()
     affirmed: set[int] = set()
-    for mention in _OPTION.finditer(text):
+    for mention in mentions:
         letters = letters_at(text, mention.end(), n)
         if letters is None:
             continue
@@ -284,8 +284,7 @@ def _place(letter: str) -> int:
 
 
 _TAGGED = re.compile(
-    r"[<\[](?:final[_ ]?)?(?:answer|ans)[>\]](.*?)(?:[<\[]/|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)",
-    re.S | re.I,
+    rf"[<\[](?:{MARK_NAMES})[>\]](.*?)(?:[<\[]/|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)", re.S | re.I
 )
 _BOX = re.compile(r"\\f?box(?:ed)?\s*\{", re.I)
 _NAME = (

@@ -23,14 +23,15 @@ from dataclasses import replace
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parse_replies import normalised, same_text
-from medtune.eval.scoring.parsers.choice_parsers import SURELY, parse_choice
+from medtune.eval.scoring.parsers.answer_words import NEGATION
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import (
-    NEGATION,
     after_thoughts,
     marked_answers,
     plain_characters,
     without_emphasis,
 )
+from medtune.eval.scoring.parsers.worded_options import SURELY
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"

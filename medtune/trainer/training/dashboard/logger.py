@@ -127,6 +127,30 @@ class Dashboard(WandbLogger):
         self._defined: set[str] = set()
         self._groups: list[list[object]] = []
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether the run is kept in its folder, from where `wandb sync` sends it."""
+        return bool(self._offline)
+
+    @rank_zero_only
+    def begin(self) -> None:
+        """Begins the run on W&B; an offline run that goes on counts its steps behind those of the parts before."""
+        run = self.experiment
+        before = self._next_step
+        if self.is_offline and before.is_file():
+            run.log({}, step=int(before.read_text("ascii")) + 1)
+
+    @property
+    def _next_step(self) -> Path:
+        return Path(str(self.save_dir)) / "wandb" / "next_step"
+
+    def _note_step(self) -> None:
+        # Each offline part would count from 0, and W&B keeps one point for each of its steps.
+        if self.is_offline:
+            written = self._next_step.with_suffix(".new")
+            written.write_text(str(self.experiment.step + 1), "ascii")
+            written.replace(self._next_step)
+
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs metrics under their names on W&B, and with those of an evaluation the published numbers."""
@@ -138,6 +162,7 @@ class Dashboard(WandbLogger):
             self.experiment.define_metric(name, step_metric=STEP, summary=how.summary, hidden=how.hidden)
             self._defined.add(name)
         super().log_metrics(renamed, step)
+        self._note_step()
 
     @rank_zero_only
     def show_parts(self, rows: Sequence[PartRow], *, stage: int) -> None:
@@ -226,6 +251,7 @@ class Dashboard(WandbLogger):
     def end(self) -> None:
         """Ends the W&B run; otherwise the next run of this process would be logged into it."""
         if self._experiment is not None:
+            self._note_step()
             self._experiment.finish()
 
 

@@ -295,7 +295,7 @@ ODD: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
             "Simple cyst, as an abscess would be painful.",
             "Diagnose: Simple cyst",
         ),
-        "Abscess": ("Odpowiedź: C", "C; a carcinoma is less likely.", "Abscess rather than a simple cyst, given the fever."),
+        "Abscess": ("Odpowiedź: C", "C; a carcinoma is less likely.", "Abscess rather than a simple cyst."),
         "Carcinoma": (
             "D. carcinoma, not a fibroadenoma",
             "=> D",
@@ -318,8 +318,8 @@ ODD: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
         "Liver": ("A. The largest organ in the picture is the liver, beside the right kidney.", "1. Liver", "답: A"),
         "Right kidney": ("Q: B", "<answer>Right kidney</answer>", "Liver ✗\nRight kidney ✓\nSpleen ✗\nPancreas ✗"),
         "Spleen": ("The arrow points to the spleen, which lies beside the pancreas. → C", "» Spleen", "C）脾脏"),
-        "Pancreas": ("Svar: D", "Liver, right kidney, spleen, **pancreas**", "D. The structure behind the stomach is the pancreas."),
-        None: ("A. The organ is the spleen.", "B. It is the liver.", "Vitamin: D", "D. The arrow marks the right kidney."),
+        "Pancreas": ("Svar: D", "Liver, right kidney, spleen, **pancreas**", "D. It is the pancreas."),
+        None: ("A. The organ is the spleen.", "B. It is the liver.", "Vitamin: D", "D. It is a right kidney."),
     },
     SIDES: {
         "Left": ("Antwort: A (links)", "-> Left", "[x] Left [ ] Right [ ] Both [ ] Neither"),

@@ -1,6 +1,7 @@
 """Holds the reading of choices and of yes and no against replies that a careful human has read."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,13 @@ import pytest
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
+from tests.eval.scoring.parsers.further_odd_replies import FURTHER
+from tests.eval.scoring.parsers.odd_replies import ODD
+
+Listed = dict[tuple[str, ...], dict[str | None, tuple[str, ...]]]
 
 MOST_UNREAD = 0.1
+LONG, MOST_S = 20_000, 0.5
 
 
 def asked(text: str, options: tuple[str, ...]) -> Question:
@@ -27,6 +33,30 @@ def test_few_replies_stay_unread_and_none_is_wrong_or_invented(shared_real: Path
         assert [(row["reply"], said) for row, said in read if said not in (None, row["reading"])] == []
         unread = [said is None for row, said in read if row["reading"] is not None]
         assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+@pytest.mark.parametrize("listed", [ODD, FURTHER])
+def test_few_odd_replies_stay_unread_and_none_is_wrong_or_invented(listed: Listed) -> None:
+    rows = [
+        (options, reply, reading)
+        for options, by_reading in listed.items()
+        for reading, replies in by_reading.items()
+        for reply in replies
+    ]
+    read = [(*row, parse_choice(row[1], asked("Which?", row[0]))) for row in rows]
+    assert [each for each in read if each[3] not in (None, each[2])] == []
+    unread = [said is None for *_, reading, said in read if reading is not None]
+    assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+@pytest.mark.parametrize("joint", [" ", "\n", ""])
+def test_a_long_reply_that_repeats_itself_is_read_in_half_a_second(joint: str) -> None:
+    replies = [(options, reply) for options, read in ODD.items() for each in read.values() for reply in each]
+    for options, reply in replies[::16]:
+        text = (reply + joint) * (LONG // len(reply + joint) + 1)
+        began_s = time.process_time()
+        parse_choice(text[:LONG], asked("Which?", options))
+        assert time.process_time() - began_s < MOST_S, reply
 
 
 CLASSES = ("normal", "benign", "malignant")

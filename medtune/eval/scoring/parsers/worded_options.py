@@ -1,0 +1,226 @@
+"""Finds the options whose words stand in the sentences of a reply that neither negate, ask nor leave them open.
+
+What a sentence says of an option in passing does not count beside another option: what such a thing would look like or
+usually does, what this one is unlike, what cannot be excluded, what else comes into question.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+
+from medtune.eval.scoring.parsers.answer_words import NEGATION
+from medtune.eval.scoring.parsers.choice_statements import plain_characters, without_emphasis
+from medtune.eval.scoring.parsers.option_names import UNDECIDED, stems
+
+_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✓✔☑👉\ufe0f。，：！？、"
+_SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
+_CLAUSE = re.compile(
+    r"\s*;\s*|\s*:\s+(?=(?:no|not|there|it|this)\b)|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
+    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
+)
+UNABLE = re.compile(
+    r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
+    r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
+    r"(?:cannot|can not|can['’]t) (?:\w+ )?(?:be )?(?:determin|tell|say|answer|see|assess|identif|diagnos|judg)\w*)\b"
+)
+# In a text to be searched, these characters for private use stand for the words of the options.
+_FIRST_PLACE = 0xF0000
+_PLACE = re.compile("[\U000f0000-\U000ffffd]")
+_WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
+_CONTRASTS = (
+    re.compile(
+        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|\s+(?!is\b|are\b|was\b|it\b|or\b)[a-z]+)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
+        rf"(?:not|no|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
+        rf"(?:(?:signs?|features?|evidence|hint|suspicion)\s+of\s+)?{_WORD_BEFORE}"
+        rf"(?P<denied>{_PLACE.pattern}(?:\s*(?:,|n?or|>)\s+{_WORD_BEFORE}{_PLACE.pattern})*)"
+    ),
+    re.compile(
+        rf"\b(?:rather|sooner|more \w+)\s+(?:say\s+)?{_WORD_BEFORE}(?P<kept>{_PLACE.pattern})\s+than\s+{_WORD_BEFORE}"
+        rf"(?P<denied>{_PLACE.pattern})"
+    ),
+    re.compile(
+        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})(?:\s+[a-z]+)?\s*(?:,?\s*but\s+(?:rather\s+)?|,\s+(?=(?:an?|the)\s)){_WORD_BEFORE}"
+        rf"(?P<kept>{_PLACE.pattern})"
+    ),
+)
+_FAVOURED = re.compile(
+    rf"(?P<kept>{_PLACE.pattern})(?:\s+(?:is|are))?(?:\s+(?:favou?red|preferred))?\s+(?:over|more than)\s+"
+    rf"{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})"
+)
+_THING = r"(?:\s+(?!(?:and|or|but|with|which|that|it|i|is|are)\b)[a-z]+){0,2}?"
+_LESS_LIKELY = re.compile(
+    rf"(?P<kept>{_PLACE.pattern}){_THING}\s*[,;]\s*(?:(?:with|and|but)\s+)?{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}){_THING}"
+    r"\s+(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?"
+    r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility)\b"
+)
+_IN_PASSING = (
+    # What such a thing would look like, or usually does.
+    re.compile(
+        rf"{_WORD_BEFORE}{_PLACE.pattern}{_THING}(?:\s+(?:is|are))?\s+(?:would(?!\s+(?:be\s+(?:my|the|most|best|more)|fit)\b)|usually|"
+        r"typically|generally|often|tends?|normally|commonly|classically|(?:can|could|may|might)\s+(?:also\s+)?look)\b"
+        r"(?:(?!,\s+(?:i|it|this|so|therefore|hence|but)\b)[^.;\n]){0,200}"
+    ),
+    re.compile(rf"\bif\b[^,.;\n]{{0,100}}{_PLACE.pattern}[^,.;\n]{{0,100}}"),
+    re.compile(
+        r"\b(?:unlike|in contrast (?:to|with)|compared (?:to|with)|as opposed to|contrary to|different from|"
+        r"\w{0,20}echoic (?:to|than)|relative to|(?:larg|small|bright|dark|deep|low|high)er than|"
+        rf"differs? from|beside|next to|adjacent to|close to|near)\s+{_WORD_BEFORE}{_PLACE.pattern}"
+    ),
+    re.compile(r"\(?\b(?:dd|ddx|differential(?: diagnos[ie]s)?)\b[^.;\n)]{0,200}\)?"),
+    re.compile(rf"\b(?:to|should|must) (?:exclude|rule out)\s+{_WORD_BEFORE}{_PLACE.pattern}"),
+)
+_AT_FIRST = re.compile(r"\b(?:at first|initially|first (?:sight|glance)|superficially)\b")
+_OFFERED = re.compile(r"\b(?:options|choices|possibilities)\b")
+_GOES_ON = re.compile(
+    r",?\s+\(?(?:even (?:though|if)|though|although|whereas|while|which|because|since|"
+    rf"as (?=(?:it|this|the|an?)\b|{_PLACE.pattern})|"
+    r"with (?:(?:an?|only|some|very)\s+){0,3}(?:small|low|slight|minimal|little|remote))\b"
+)
+"""Where a sentence that has named an option goes on with what does not change it."""
+_CONCEDED = re.compile(r"\b(?:(?:even )?though|although|while|despite)\b[^,.;]*,")
+_LACKS = re.compile(rf"(?<={_PLACE.pattern} )\s*\((?:no|without) [^()]*\)")
+_JOINED = re.compile(
+    rf"(?<!\w)(?P<before>\w{{1,40}})(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<place>{_PLACE.pattern})|"
+    rf"(?P<first>{_PLACE.pattern})(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<behind>\w{{1,40}})"
+)
+SURELY = re.compile(
+    r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
+)
+_OR = re.compile(rf"\w\s+or\s+{_WORD_BEFORE}{_PLACE.pattern}|{_PLACE.pattern}\s+or\s+\w")
+_SUSPECTED = re.compile(rf"\b(?:history of|rule out|exclude)\s+{_WORD_BEFORE}{_PLACE.pattern}")
+_ASIDE = re.compile(
+    r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
+)
+"""Where a sentence goes on about what it has named."""
+_MOST_BETWEEN = 5
+"""Words that leave open which option it is stand at most so many words before or behind one (our own choice)."""
+_LONGEST_GAP = 200
+_KEPT_TEXTS = 10_000
+_PREFIX = re.compile(
+    r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non|hypo|hyper)[-‐‑– ](?=\w)"
+)
+"""What makes another word of the one behind it: "pre-malignant" is not "malignant"."""
+
+
+def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
+    """Returns the options whose words stand in sentences that neither negate nor ask; None if there are none.
+
+    Of a contrast ("benign, not malignant", "not benign but malignant") the option that is kept counts.
+
+    If another sentence denies such an option, or says that the question cannot be answered, the result is None too.
+    """
+    told, denied = set[int](), set[int]()
+    said = _with_places(text, options)
+    said = _without_asides(said)
+    for contrast in (_LESS_LIKELY, _FAVOURED, *_CONTRASTS):
+        denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
+        said = contrast.sub(r"\g<kept>", said)
+    conceded = _CONCEDED.sub(" ", said)
+    said = SURELY.sub(" ", _LACKS.sub("", conceded if _PLACE.search(conceded) else said))
+    if any(_is_joined_to_another(found, options) for found in _JOINED.finditer(said)):
+        return None
+    for sentence in (clause for whole in _SENTENCE.findall(said) for clause in _CLAUSE.split(_main_part(whole))):
+        places = _places(sentence)
+        is_denied = NEGATION.search(sentence) is not None
+        if not places and UNABLE.search(sentence):
+            return None
+        is_passing = _AT_FIRST.search(sentence) or (len(places) == len(options) and _OFFERED.search(sentence))
+        if places and (is_passing or _leaves_open(sentence)):
+            continue
+        if not sentence.rstrip().endswith("?"):
+            (denied if is_denied else told).update(places)
+    words = [plain_words(option) for option in options]
+    if not told and len(denied) == len(set(words)) - 1 > 1:
+        told = set(range(len(words))) - denied
+    found = {option for option in options if words.index(plain_words(option)) in told}
+    return found if found and not told & denied else None
+
+
+def _places(text: str) -> set[int]:
+    return {ord(character) - _FIRST_PLACE for character in _PLACE.findall(text)}
+
+
+def only_in_passing(text: str, options: tuple[str, ...]) -> bool:
+    """Returns whether a text names options, and only says what such a thing would look like or the like."""
+    said = _with_places(text, options)
+    return _PLACE.search(said) is not None and not _PLACE.search(_without_asides(said))
+
+
+def _without_asides(said: str) -> str:
+    for passing in _IN_PASSING:
+        said = passing.sub(" ", said)
+    return said
+
+
+def _main_part(sentence: str) -> str:
+    behind = _GOES_ON.search(sentence)
+    return sentence[: behind.start()] if behind and _PLACE.search(sentence, 0, behind.start()) else sentence
+
+
+def _is_joined_to_another(found: re.Match[str], options: tuple[str, ...]) -> bool:
+    """Returns whether a word joined to an option by "and", "or" or "to" is, by its stem, one of another option only."""
+    own = set(stems(plain_words(options[_places(found["place"] or found["first"]).pop()])))
+    word = stems(found["before"] or found["behind"])
+    others = {stem for option in options for stem in stems(plain_words(option))} - own
+    return bool(word) and set(word) <= others
+
+
+def _leaves_open(sentence: str) -> bool:
+    if _SUSPECTED.search(sentence) or (_OR.search(sentence) and not NEGATION.search(sentence)):
+        return True
+    main = _ASIDE.split(sentence)[0]
+    main = main if _PLACE.search(main) else sentence
+    places = [each.start() for each in _PLACE.finditer(main)]
+    return any(_stands_near(found, places) for found in UNDECIDED.finditer(main))
+
+
+def _stands_near(found: re.Match[str], places: Sequence[int]) -> bool:
+    """Returns whether one of several places, in their order, is few words away from what was found."""
+    behind = bisect_left(places, found.end())
+    gaps = [found.string[found.end() : place] for place in places[behind : behind + 1]]
+    gaps += [found.string[place + 1 : found.start()] for place in places[max(0, behind - 1) : behind]]
+    return any(len(gap) <= _LONGEST_GAP and len(gap.split()) <= _MOST_BETWEEN for gap in gaps)
+
+
+def names_any(text: str, options: tuple[str, ...]) -> bool:
+    return _PLACE.search(_with_places(text, options)) is not None
+
+
+def begins_with(text: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option with whose words a text begins, the longest of several, or None."""
+    first = plain_words(text)
+    longest_first = sorted(options, key=len, reverse=True)
+    return next((each for each in longest_first if (words := plain_words(each)) and _pattern(words).match(first)), None)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _with_places(text: str, options: tuple[str, ...]) -> str:
+    said = _PLACE.sub(" ", _folded(text))
+    on_one_line = " ".join(said.split())
+    words = [plain_words(option) for option in options]
+    for each in sorted({*words} - {""}, key=lambda each: (-len(each), each)):
+        # Options that are numbers often occur only once, and building a pattern takes longer than this search.
+        if each in on_one_line:
+            said = _pattern(each).sub(f" {chr(_FIRST_PLACE + words.index(each))} ", said)
+    return said
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def plain_words(text: str) -> str:
+    """Returns a text in lower case with single blanks, without markdown and without punctuation at its ends."""
+    return " ".join(re.sub(r"^[-–•]\s+|(?<!\s)\s+[-–—]$", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
+
+
+def _folded(text: str) -> str:
+    folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
+    signed = re.sub(r"\bminus\s+(?=\d)", "-", _PREFIX.sub(r"\1", folded))
+    ranged = re.sub(r"(?<=\d)\s*[-‐‑–]\s*(?=\d)", "-", signed)
+    return re.sub(r"(?<=[^\W\d])[-‐‑–](?=\w)|(?<=\d)[-‐‑–](?=[^\W\d])", " ", ranged)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _pattern(words: str) -> re.Pattern[str]:
+    blanks_of_any_kind = re.escape(words).replace("\\ ", r"\s+")
+    unsigned = "(?<![-−])" if words[:1].isdigit() else ""
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d)")
