@@ -56,14 +56,24 @@ _OF_ONE_PATIENT = {**dict.fromkeys(("study", "study_id", "studyid"), "study"), "
 """A study or a lesion belongs to one patient, so that it stands for the patient only where no column names one."""
 IMAGES_ELSE = (
     *("path", "image_id", "imageid", "image_index", "dicom_id", "isic_id", "hashedfilename", "sop_instance_uid"),
-    *("sopinstanceuid", "imagename", "imagepath", "file_path", "filepath"),
+    *(
+        "sopinstanceuid",
+        "imagename",
+        "imagepath",
+        "file_path",
+        "filepath",
+        "image_file_path",
+        "image_filename",
+        "img_id",
+    ),
+    *("id_code", "dicom_path", "png_path", "jpg_path", "fname"),
 )
 """Names of columns with the file in public sets, the likelier ones first, which count where no name is a usual one."""
 IMAGES_BY_CELLS = ("file", "id", "patient_id", "patientid", "rocoid")
 """Further such names, which count only where the cells lead to files."""
 _ANSWERS_ELSE = (
     *("answer_index", "answer_idx", "correct_index", "cop", "label_index"),
-    *("diagnosis", "category", "class_name", "label_name", "class_id"),
+    *("diagnosis", "dx", "category", "class_name", "label_name", "class_id"),
 )
 """Names of a column with the answer that count only where no column has a usual name."""
 _LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")

@@ -117,6 +117,7 @@ def question_table(
             f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
             "table and save it in Excel, which keeps their values."
         )
+    _check_boxes(found, sets, folder)
     if not options.unanswered:
         _reject_dates(found, sets[0].reader)
     repeated = [] if options.unanswered else _without_repeats(found, options.keep)
@@ -172,6 +173,21 @@ def question_table(
         missing,
         stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
     )
+
+
+def _check_boxes(found: _Collected, sets: Sequence[ReadSet], folder: Path) -> None:
+    """Refuses a column of boxes, which no one named, where some end before they begin: it holds widths and heights."""
+    column = next((name for each in sets if (name := each.reader.columns.of(roles.BOX))), None)
+    if column is None or roles.BOX in sets[0].reader.said.columns:
+        return
+    refs = (ref for items in found.media.values() for ref in items)
+    boxes = [box for ref in refs for box in (*ref.boxes, *((ref.region,) if ref.region else ()))]
+    if turned := sum(box.x1 <= box.x0 or box.y1 <= box.y0 for box in boxes):
+        raise ValueError(
+            f"{folder}: {turned} of {len(boxes)} boxes in the column {column!r} end before they begin: does it hold x, "
+            "y, width and height, as COCO and BUS-BRA write them? medtune draws x0, y0, x1, y1. Leave the column out: "
+            f"--columns {roles.BOX}= (or convert it, and say --columns {roles.BOX}={column})."
+        )
 
 
 def no_column_of_media(columns: roles.Columns, leading: Sequence[str] = ()) -> str:

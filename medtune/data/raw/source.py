@@ -327,6 +327,7 @@ class Source:
         text_unit: What a free answer is where it is a whole text, as a noun, e.g. "report". Where leaks are kept, the
             test questions whose text stands word for word in train are then counted among them; "" for short answers.
         has_columns: Whether the files have columns, one of which may name patients.
+        has_sheets: Whether the files may be workbooks, whose sheet and header row the user names.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -347,4 +348,5 @@ class Source:
     keeps_leaks: bool = False
     text_unit: str = ""
     has_columns: bool = True
+    has_sheets: bool = False
     name: str = ""

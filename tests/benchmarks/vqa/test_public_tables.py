@@ -89,6 +89,14 @@ MIMIC = (
 """Two of the set's tables joined, as people do for training; its files lie three folders below."""
 
 
+APTOS = "id_code,diagnosis\n000c1434d8d7,2\n001639a390f0,4\n0024cdab0c1e,1\n002c21358ce6,2\n005b95c28852,1\n"
+PAD_UFES = (
+    "patient_id,lesion_id,age,region,diagnostic,img_id\n"
+    "PAT_1516,1765,8,ARM,NEV,PAT_1516_1765_530.png\nPAT_46,881,55,NECK,BCC,PAT_46_881_939.png\n"
+    "PAT_1545,1867,77,FACE,BCC,PAT_1545_1867_547.png\nPAT_1989,4061,75,HAND,NEV,PAT_1989_4061_934.png\n"
+)
+
+
 class Public(NamedTuple):
     """A public set: its table, where its files lie, and what is said about its columns."""
 
@@ -138,6 +146,8 @@ SETS = {
     "BUS-BRA": _public(BUSBRA, "Images/{}.png", TableOptions(columns={"answer": "Pathology", "patient": "Case"})),
     "PadChest": _public(PADCHEST, "{}", _labels("Labels"), questions=9),
     "BRSET": _public(BRSET, "{}.jpg", _labels("macular_edema", "amd"), questions=6),
+    "APTOS": _public(APTOS, "{}.png", TableOptions(options=("0", "1", "2", "3", "4")), "image"),
+    "PAD-UFES-20": _public(PAD_UFES, "{}", TableOptions(columns={"answer": "diagnostic"}), column=5),
     "MIMIC-CXR": _public(MIMIC, "files/p10/p1/{}.jpg", _labels("Pneumonia", "Edema"), questions=5),
 }
 
@@ -182,6 +192,19 @@ def test_a_note_counts_the_names_without_a_suffix(tmp_path: Path, name: str) -> 
     table = _read(_written(tmp_path, SETS[name]), SETS[name].said)
     number = len(SETS[name].files)
     assert f"{number} names of files have no suffix: each is the one image, film or scan called so" in table.notes
+
+
+def test_boxes_of_width_and_height_are_not_drawn_as_corners(tmp_path: Path) -> None:
+    header, *rows = BUSBRA.splitlines()
+    boxes = ("[160, 28, 129, 62]", "[12, 42, 145, 62]", "[148, 22, 167, 61]", "[9, 9, 20, 20]")
+    lines = [f"{header},BBOX", *(f'{row},"{box}"' for row, box in zip(rows, boxes, strict=True))]
+    public = SETS["BUS-BRA"]
+    file = _written(tmp_path, public, table="\n".join(lines))
+    with pytest.raises(ValueError, match=r"1 of 4 boxes in the column 'BBOX' end before they begin.*--columns box="):
+        _read(file, public.said)
+    table = _read(file, replace(public.said, columns={**public.said.columns, "box": ""}))
+    assert len(table.questions) == 4
+    assert not any(ref.boxes for items in table.media.values() for ref in items)
 
 
 def test_a_name_that_two_different_files_have_is_refused(tmp_path: Path) -> None:

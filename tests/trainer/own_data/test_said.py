@@ -136,3 +136,10 @@ def test_an_answer_that_lists_options_is_for_labels(tmp_path: Path, capsys: pyte
         in (capsys.readouterr().err)
     )
     assert prepared(path, "--labels", "answer") == 0
+
+
+def test_a_source_without_sheets_takes_no_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for label in ("a", "b"):
+        pictures(tmp_path / "raw" / label, 2)
+    assert prepared(tmp_path / "raw", "--sheet", "data") == 1
+    assert "the source 'image_folder' reads no sheets: leave --sheet and --header out" in capsys.readouterr().err

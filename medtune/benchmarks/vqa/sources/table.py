@@ -39,6 +39,7 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         url=URL,
         provenance="released",
         patient_unit=PATIENT_UNIT,
+        has_sheets=True,
         read=partial(_read, options=options, needs_files=True),
         read_questions=partial(_read, options=options, needs_files=False),
         with_options=source,

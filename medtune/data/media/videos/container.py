@@ -85,7 +85,10 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
 
 _ONE_THREAD = "NONE"
 """Threads that share a frame lose its mark of damage, and write to the log beside that of their file."""
-_HARMLESS = re.compile(r"mmco|co located|unref|reorder|no frame|missing reference|missing picture", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"mmco|co located|unref|reorder|no frame|missing (?:reference|picture)|reference frames|find ref|\bSEI\b",
+    re.IGNORECASE,
+)
 """What decoders say of films that were cut without being encoded again, whose frames are whole."""
 
 
