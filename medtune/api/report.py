@@ -23,6 +23,7 @@ from medtune.eval.data_label import PATIENT, several
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answers import Answered, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
+from medtune.eval.report.headline import wrong_text
 from medtune.eval.report.html import render
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
@@ -154,7 +155,7 @@ def evaluation_page(found: Evaluation) -> Page:
         ValueError: An image cannot be decoded.
     """
     score, scores = found.score, found.scores
-    wrong = f"{score.score.unparsable} unreadable and {scores.overall.unanswered} missing replies count as wrong."
+    wrong = wrong_text(score.score.unparsable, scores.overall.unanswered)
     return Page(
         title=f"{found.benchmark.title}: {found.name}",
         subtitle=f"version {found.benchmark.version}, split {found.split}",
@@ -165,7 +166,8 @@ def evaluation_page(found: Evaluation) -> Page:
         reach=_reach(score.score, asked=scores.asked),
         sentences=(
             f"{len(found.questions):,} questions{_patients(found)}, read by "
-            f"{read_by(scores.parser, found.questions, found.benchmark)}; {wrong}",
+            f"{read_by(scores.parser, found.questions, found.benchmark)}.",
+            *([wrong] if wrong else []),
             *_left_out(found),
             *found.remarks,
         ),

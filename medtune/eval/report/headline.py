@@ -154,12 +154,21 @@ def _worst(worse: tuple[Fall, ...]) -> list[str]:
     return [told[0].words if told[0].certainty == "sure" else f"{told[0].words} (chance may explain it)"]
 
 
+def wrong_text(unreadable: int, missing: int) -> str:
+    """Returns the answers that count as wrong without being read, as a sentence; "" if there are none.
+
+    >>> wrong_text(0, 1), wrong_text(2, 1), wrong_text(0, 0)
+    ('Counted as wrong: 1 missing answer.', 'Counted as wrong: 2 unreadable and 1 missing answers.', '')
+    """
+    told = [f"{number:,} {what}" for what, number in (("unreadable", unreadable), ("missing", missing)) if number]
+    return f"Counted as wrong: {' and '.join(told)} answer{'' if unreadable + missing == 1 else 's'}." if told else ""
+
+
 def _counted(run: RunData) -> tuple[str, ...]:
     level, refusals = run.last.overall, run.last.refusals
     found = []
-    wrong = {"unreadable": level.unparsable, "missing": level.unanswered}
-    if told := [f"{number:,} {what}" for what, number in wrong.items() if number]:
-        found.append(f"Counted as wrong: {' and '.join(told)} {'answer' if sum(wrong.values()) == 1 else 'answers'}.")
+    if wrong := wrong_text(level.unparsable, level.unanswered):
+        found.append(wrong)
     if run.gain and run.gain.readability:
         found.append(readability_text(run.gain.readability))
     if level.repeats > 1:

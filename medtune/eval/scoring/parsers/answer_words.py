@@ -6,12 +6,13 @@ ANSWER_WORD = (
     r"(?:\b(?:answer|antwort|lösung|réponse|reponse|respuesta|solución|risposta|resposta|antwoord|oplossing|svar|"
     r"vastaus|vastus|odpowiedź|odpověď|odpoveď|răspuns(?:ul)?|válasz|cevap|yanıt|jawaban|jawapan|đáp án|trả lời|"
     r"ответ|відповідь|отговор|одговор|απάντηση)\b"
-    r"(?:\s+(?:correcta?|correcte|corretta|finale?))?|答案|回答|解答|答え|正解|정답은?|답변은?|답(?:은|(?=[\s:]))|"
+    r"(?:\s+(?:correct[ae]?|corretta|finale?)\b)?|\bbon choix\b|"
+    r"答案|回答|解答|答え|正解|정답은?|답변은?|답(?:은|(?=[\s:]))|"
     r"उत्तर|คำตอบ|الإجابة|الجواب|پاسخ|תשובה)"
 )
 MARK_NAMES = (
     r"(?:(?:final|correct|predicted|chosen|selected|best|my)[_ -]?)?(?:answer|ans|option|choice|letter|prediction|pred|"
-    r"selection|result|output|response|label|final|antwort|réponse|reponse|respuesta|risposta|resposta|antwoord|ответ|"
+    r"selection|selected|result|output|response|label|final|antwort|réponse|reponse|respuesta|risposta|resposta|antwoord|ответ|"
     r"答案)(?:[_ -]?(?:letter|choice|option|value))?"
 )
 """The names of tags whose content is an answer."""

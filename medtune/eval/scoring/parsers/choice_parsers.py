@@ -50,6 +50,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
 )
 from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
 from medtune.eval.scoring.parsers.worded_options import (
+    SUPPOSED,
     UNABLE,
     begins_with,
     names_any,
@@ -150,7 +151,8 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _options(statements.preferred(said, n), options) or told
-    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or only_in_passing(said, options)
+    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or SUPPOSED.match(said.lower())
+    is_open = is_open or only_in_passing(said, options)
     if told is None and not is_open:
         words = {plain_words(option): option for option in options}
         name = _named(said, tuple(words))
@@ -189,14 +191,23 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
         return _unless_contradicted(first, said, end, options)
-    told = statements.chosen(said, n)
-    if told is not None or first is not None:
-        return _unless_denied_behind(told, said, options)
+    places = statements.chosen(said, n)
+    if places is not None or first is not None:
+        return _unless_denied_behind(places, said, options)
     line, end = statements.single_line(said, n)
     if line is not None:
         return _unless_contradicted(line, said, end, options)
-    told = statements.mentioned(_CHANCE_OF.sub(" ", said), n)
-    return worded(said, options) if told is None else _unless_denied_behind(told, said, options)
+    places = statements.mentioned(_CHANCE_OF.sub(" ", said), n)
+    if places is not None:
+        return _unless_denied_behind(places, said, options)
+    told = worded(said, options)
+    # "A" alone in front of words is an article.
+    letter = _LETTER_IN_FRONT.match(said) if told else None
+    own = _by_letter(letter[1], options) if letter else None
+    return {own, *told} if told and own else told
+
+
+_LETTER_IN_FRONT = re.compile(r"\W*([B-HJ-Z])\s+(?=\w)")
 
 
 def _unless_denied_behind(told: set[int] | None, text: str, options: tuple[str, ...]) -> _Told:
@@ -276,19 +287,20 @@ def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str
             else told_option | {words}
         )
     said = text[end : end + statements.LONGEST_SENTENCE]
-    if names_any(said, tuple(told_option)):
-        return told_option
     # What is said of other letters explains why they are not it.
     own = " ".join(each for each in _SENTENCE_END.split(said) if not _OTHER_LETTER.search(each))
     other = worded(own, options)
-    is_plain = other is None and not names_any(said, options)
-    if is_plain and (name := _named(behind, tuple(map(plain_words, options)))) is not None:
-        other = {option for option in options if plain_words(option) == name}
-    return told_option | (other or set())
+    if other is not None:
+        return told_option if told_option & other else told_option | other
+    if not names_any(said, options) and (name := _named(behind, tuple(map(plain_words, options)))) is not None:
+        return told_option | {option for option in options if plain_words(option) == name}
+    return told_option
 
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
-_OTHER_LETTER = re.compile(r"\b(?i:options?|choices?)\s+[(\[]?[A-Za-z]\b|[(\[][A-Za-z][)\]]|(?<![\w'’])[B-Z](?![\w'’])")
+_OTHER_LETTER = re.compile(
+    r"\b(?i:options?|choices?)\s+[(\[]?[A-Za-z]\b|[(\[][A-Za-z][)\]]|(?<![\w'’])[B-HJ-Z](?![\w'’])"
+)
 
 
 def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:

@@ -64,7 +64,7 @@ _OPTION = re.compile(
     re.I,
 )
 _LINE = re.compile(
-    r"(?:^|(?<=\n))[ \t>\"'´‘“•–/→⇒➡✅✔👉\ufe0f-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
+    r"(?:^|(?<=\n))[ \t>\"'´‘“•–/→⇒➡✅✓✔☑👉\ufe0f-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
     r"(?:[).:](?=\s|$|\w{2})|[。、，]|[ \t]*(?=\n|$)|(?=[,;]\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
 )
 _CORRECTED = re.compile(

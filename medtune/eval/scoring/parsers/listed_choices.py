@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable
 from itertools import groupby
 
+from medtune.eval.scoring.parsers.answer_words import NEGATION
+
 Named = Callable[[str], str | None]
 """A function that returns the option that an item is, or None."""
 
@@ -48,13 +50,14 @@ _RESULT = re.compile(
     re.I,
 )
 _TAG = re.compile(r"</?(?:b|strong|i|em|u|p|span|div|mark|code|li|ul|ol|br)(?:\s[^<>]{0,80})?/?>", re.I)
+_JOINT = re.compile(r"[\s,;/&.]*(?:and|or|und|oder|et|ou|y|o)?[\s,;/&.]*", re.I)
 _LETTER = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 
 
 def listed(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None:
     """Returns the options that a list ticks or has in bold letters; None where there is no such list."""
     ticked = _ticked(text, name, options)
-    return _in_bold(text, name) if ticked is None else ticked
+    return _in_bold(text, name, options) if ticked is None else ticked
 
 
 def pointed_at(text: str, name: Named, names_any: Callable[[str], bool]) -> set[str] | None:
@@ -63,7 +66,7 @@ def pointed_at(text: str, name: Named, names_any: Callable[[str], bool]) -> set[
     if not arrow or len(item) > 300 or (option := name(_BULLET.sub("", item))) is None:
         return None
     sentence = re.split(r"[.!?:]\s|\n", f"{head[-300:]}\n"[:-1] + " ")[-1].strip()
-    if _LETTER.search(sentence) or names_any(sentence):
+    if _LETTER.search(sentence) or names_any(sentence) or NEGATION.fullmatch(sentence):
         return None
     return None if "→" in head and any(name(_BULLET.sub("", each)) for each in head.split("→")[1:]) else {option}
 
@@ -118,15 +121,22 @@ def _parts(line: str) -> list[str]:
     return [part for part in re.findall(rf"[^{_TRUE}{_FALSE}]*{mark}|[^{_TRUE}{_FALSE}]+\Z", line) if part.strip()]
 
 
-def _in_bold(text: str, name: Named) -> set[str] | None:
+def _in_bold(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None:
     bold = [next(part for part in (each[1], each[2], each[4]) if part is not None) for each in _BOLD.finditer(text)]
     if not bold:
         return None
-    plain = _BOLD.sub(lambda each: f"\n{each[1] or each[2] or each[4]}\n", text)
-    items = [name(item) for part in _LIST.split(plain) if (item := _BULLET.sub("", part))]
-    # "B. **benign**" is one item in two parts.
-    items = [item for item, _ in groupby(items)]
-    if len(items) < 2 or None in items or len({*items}) < len(items):
+    told = {option for each in bold if (option := name(_BULLET.sub("", each))) is not None}
+    if len(told) > 1 and _JOINT.fullmatch(_BOLD.sub("", text)):
+        return set()
+    # In a list of all options bold letters may be what divides it.
+    for edge, fewest in (("", 2), ("\n", len(options))):
+        plain = _BOLD.sub(rf"{edge}\1\2\4{edge}", text)
+        named = [name(item) for part in _LIST.split(plain) if (item := _BULLET.sub("", part))]
+        # "B. **benign**" is one item in two parts.
+        items = [item for item, _ in groupby(named)]
+        if len(items) >= fewest and None not in items:
+            break
+    if len(items) < fewest or None in items or len({*items}) < len(items):
         return None
     found = {name(_BULLET.sub("", each)) for each in bold}
     return {option for option in found if option is not None} if len(found) == 1 else set()

@@ -36,7 +36,7 @@ _INTERVAL = re.compile(
 _HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
 _DOUBT = re.compile(
     r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|"
-    r"history|rule|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|[?不没未非无]"
+    r"history|rule|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|[?不没未非无]"
 )
 UNDECIDED = re.compile(
     r"\b(?:(?<!highest )(?<!greatest )(?:probabilit\w+|likelihood|chances?|(?:odds|risks?)(?! factor| ratio))|"

@@ -15,10 +15,6 @@ from medtune.eval.scoring.parsers.option_names import UNDECIDED, stems
 
 _EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✓✔☑👉\ufe0f。，：！？、"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
-_CLAUSE = re.compile(
-    r"\s*;\s*|\s*:\s+(?=(?:no|not|there|it|this)\b)|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
-    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
-)
 UNABLE = re.compile(
     r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
     r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
@@ -28,10 +24,15 @@ UNABLE = re.compile(
 _FIRST_PLACE = 0xF0000
 _PLACE = re.compile("[\U000f0000-\U000ffffd]")
 _WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
+_CLAUSE = re.compile(
+    rf"(?<={_PLACE.pattern})\s*:\s+(?={_WORD_BEFORE}{_PLACE.pattern})|"
+    r"\s*;\s*|\s*:\s+(?=(?:no|not|there|it|this)\b)|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
+    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
+)
 _CONTRASTS = (
     re.compile(
         rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|\s+(?!is\b|are\b|was\b|it\b|or\b)[a-z]+)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
-        rf"(?:not|no|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
+        rf"(?:not|no|nicht|pas|non|не|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
         rf"(?:(?:signs?|features?|evidence|hint|suspicion)\s+of\s+)?{_WORD_BEFORE}"
         rf"(?P<denied>{_PLACE.pattern}(?:\s*(?:,|n?or|>)\s+{_WORD_BEFORE}{_PLACE.pattern})*)"
     ),
@@ -48,11 +49,15 @@ _FAVOURED = re.compile(
     rf"(?P<kept>{_PLACE.pattern})(?:\s+(?:is|are))?(?:\s+(?:favou?red|preferred))?\s+(?:over|more than)\s+"
     rf"{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})"
 )
+_LESS = re.compile(
+    rf"(?P<kept>{_PLACE.pattern})\s*[,(]\s*(?:and\s+)?less (?:likely|probably):?\s+{_WORD_BEFORE}"
+    rf"(?P<denied>{_PLACE.pattern})"
+)
 _THING = r"(?:\s+(?!(?:and|or|but|with|which|that|it|i|is|are)\b)[a-z]+){0,2}?"
 _LESS_LIKELY = re.compile(
     rf"(?P<kept>{_PLACE.pattern}){_THING}\s*[,;]\s*(?:(?:with|and|but)\s+)?{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}){_THING}"
-    r"\s+(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?"
-    r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility)\b"
+    r"\s+(?:(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?)?"
+    r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility|absent|missing|lacking)\b"
 )
 _IN_PASSING = (
     # What such a thing would look like, or usually does.
@@ -66,6 +71,10 @@ _IN_PASSING = (
         r"\b(?:unlike|in contrast (?:to|with)|compared (?:to|with)|as opposed to|contrary to|different from|"
         r"\w{0,20}echoic (?:to|than)|relative to|(?:larg|small|bright|dark|deep|low|high)er than|"
         rf"differs? from|beside|next to|adjacent to|close to|near)\s+{_WORD_BEFORE}{_PLACE.pattern}"
+    ),
+    re.compile(
+        rf"{_WORD_BEFORE}{_PLACE.pattern}\s+(?:is|remains)\s+(?:an?|the|in the|another)\s+"
+        r"(?:differential|alternative)\b"
     ),
     re.compile(r"\(?\b(?:dd|ddx|differential(?: diagnos[ie]s)?)\b[^.;\n)]{0,200}\)?"),
     re.compile(rf"\b(?:to|should|must) (?:exclude|rule out)\s+{_WORD_BEFORE}{_PLACE.pattern}"),
@@ -89,6 +98,7 @@ SURELY = re.compile(
 )
 _OR = re.compile(rf"\w\s+or\s+{_WORD_BEFORE}{_PLACE.pattern}|{_PLACE.pattern}\s+or\s+\w")
 _SUSPECTED = re.compile(rf"\b(?:history of|rule out|exclude)\s+{_WORD_BEFORE}{_PLACE.pattern}")
+SUPPOSED = re.compile(r"\s*if\s+(?!(?:i|we|one|you|forced|asked|pressed)\b)")
 _ASIDE = re.compile(
     r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
 )
@@ -113,7 +123,7 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
     told, denied = set[int](), set[int]()
     said = _with_places(text, options)
     said = _without_asides(said)
-    for contrast in (_LESS_LIKELY, _FAVOURED, *_CONTRASTS):
+    for contrast in (_LESS_LIKELY, _LESS, _FAVOURED, *_CONTRASTS):
         denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
         said = contrast.sub(r"\g<kept>", said)
     conceded = _CONCEDED.sub(" ", said)
@@ -167,7 +177,11 @@ def _is_joined_to_another(found: re.Match[str], options: tuple[str, ...]) -> boo
 
 
 def _leaves_open(sentence: str) -> bool:
-    if _SUSPECTED.search(sentence) or (_OR.search(sentence) and not NEGATION.search(sentence)):
+    if (
+        SUPPOSED.match(sentence)
+        or _SUSPECTED.search(sentence)
+        or (_OR.search(sentence) and not NEGATION.search(sentence))
+    ):
         return True
     main = _ASIDE.split(sentence)[0]
     main = main if _PLACE.search(main) else sentence
@@ -223,4 +237,5 @@ def _folded(text: str) -> str:
 def _pattern(words: str) -> re.Pattern[str]:
     blanks_of_any_kind = re.escape(words).replace("\\ ", r"\s+")
     unsigned = "(?<![-−])" if words[:1].isdigit() else ""
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d)")
+    ranged = "|[-–]\\d" if words[-1:].isdigit() else ""
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d{ranged})")

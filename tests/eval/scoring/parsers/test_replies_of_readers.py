@@ -10,7 +10,7 @@ import pytest
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
-from tests.eval.scoring.parsers.further_odd_replies import FURTHER
+from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD
 
 Listed = dict[tuple[str, ...], dict[str | None, tuple[str, ...]]]
@@ -35,7 +35,7 @@ def test_few_replies_stay_unread_and_none_is_wrong_or_invented(shared_real: Path
         assert sum(unread) <= MOST_UNREAD * len(unread)
 
 
-@pytest.mark.parametrize("listed", [ODD, FURTHER])
+@pytest.mark.parametrize("listed", [ODD, FURTHER, DOUBTFUL])
 def test_few_odd_replies_stay_unread_and_none_is_wrong_or_invented(listed: Listed) -> None:
     rows = [
         (options, reply, reading)
