@@ -1,7 +1,7 @@
 """Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.seen import data_facts
+from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 from medtune.trainer.training.wandb_reach import Mode, wandb_mode
@@ -81,6 +82,7 @@ class Experiment:
     wandb: Mode = "disabled"  # How the run uses W&B, as was found out before it began.
     # The folder of volumes in the form that the model reads; None is the prepared folder's own.
     volume_cache: Path | None = None
+    left: TimeLeft = field(default_factory=TimeLeft, compare=False)  # How long the run still takes.
 
     @property
     def rank(self) -> int:

@@ -64,6 +64,7 @@ def run(experiment: Experiment) -> int:
     _load_what_scores(experiment)
     loggers = open_loggers(experiment)
     start = experiment.recipe.model.checkpoint
+    experiment.left.final_conditions = len(experiment.recipe.eval.asked_at("final"))
     zero_shot = _zero_shot_alone(experiment, loggers, start)
     if not _train_stages(experiment, loggers):
         return _interrupted(experiment, loggers)
@@ -182,7 +183,7 @@ def _phase(
     before: PhaseScores | None = None,
 ) -> PhaseScores:
     groups = tested_groups(experiment)
-    began_s = time.monotonic()
+    began_s, is_begun = time.monotonic(), any(out_dir.glob("*.jsonl"))
     waited: dict[str, float] = {}
     answers = answer_groups(
         experiment,
@@ -195,6 +196,9 @@ def _phase(
         repeats=experiment.recipe.eval.draws(conditions),
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
+    experiment.left.images = len(groups)
+    if not is_begun:
+        experiment.left.answered(len(groups) * len(conditions), time.monotonic() - began_s)
     questions = [question for group in groups for question in group.questions]
     judge_phase(experiment, name, questions, out_dir=out_dir)
     scores = score_answers(experiment, questions, answers, out_dir=out_dir, phase=name, before=before)
