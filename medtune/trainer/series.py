@@ -25,11 +25,11 @@ from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.patient_swaps import holm, p_text, patient_p
 from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
-from medtune.trainer.experiment.finished_run import FinishedRun, open_finished
-from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.runs.finished_run import FinishedRun, open_finished
+from medtune.trainer.runs.run_folder import RunFolder, write_json
 
 SEEDS = "seeds.json"
 VERSION = 1

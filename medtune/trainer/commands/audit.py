@@ -59,7 +59,7 @@ def audit_run(root: Path, *, server: str | None = None) -> int:
     from medtune.trainer.experiment.audit import answered_phase, audit_with_model
     from medtune.trainer.experiment.experiment import open_run
     from medtune.trainer.experiment.load_model import load_model
-    from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(root)
     if not folder.recipe.is_file():

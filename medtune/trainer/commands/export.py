@@ -26,10 +26,10 @@ from medtune.models.weights.write_adapter import Base, usage
 from medtune.trainer.commands.arguments import Commands, positive
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, place
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting import DtypeChoice, ExportOptions, Written, write_and_prove
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import ModelBlock, Recipe
+from medtune.trainer.runs.run_folder import RunFolder
 
 
 def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:

@@ -30,10 +30,10 @@ from medtune.trainer.experiment.judging import (
     opened_judge,
     say,
 )
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.read import read_settings, recipe_tree
 from medtune.trainer.recipe.servers import addresses_in, refuse_unnamed_server
+from medtune.trainer.runs.run_folder import RunFolder
 
 
 def rescore_run(experiment: Experiment) -> str:

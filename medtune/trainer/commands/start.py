@@ -110,8 +110,8 @@ def _as_rank(
     from medtune.trainer.devices.ranks import left_as_found
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
-    from medtune.trainer.experiment.run_folder import RunFolder
     from medtune.trainer.launch.rank import join, one_folder, run_rank
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folders: list[Path] = []
 
@@ -346,8 +346,8 @@ def eval_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if not (run / "recipe.yaml").is_file():
         return start("eval", read_recipe_of(options), options, arguments)
     # These imports load torch, which a recipe that is only launched does not need.
-    from medtune.trainer.experiment.finished_run import found_data
-    from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.runs.finished_run import found_data
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(run)
     name = str(folder.recorded()["recipe"])

@@ -23,13 +23,13 @@ from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel, answer_groups
-from medtune.trainer.experiment.finished_run import found_data
 from medtune.trainer.experiment.load_model import load_without_data, place, trained_weights
 from medtune.trainer.experiment.prepared_data import open_with_prompts
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.recipe.servers import refuse_unnamed_servers
+from medtune.trainer.runs.finished_run import found_data
+from medtune.trainer.runs.run_folder import RunFolder
 
 _ADAPTER = "adapter_config.json"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medtune.data.prepared.work.claims import Work, claimed, refuse_claimed, refuse_taken_over
-from medtune.trainer.experiment.run_folder import LAUNCH
+from medtune.trainer.runs.run_folder import LAUNCH
 
 RUNNING = Work(
     "works in this run folder",

@@ -25,12 +25,12 @@ from medtune.trainer.devices.ranks import (
     stop_heard,
     told_by_first,
 )
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.launch.held import held
 from medtune.trainer.launch.slurm import REQUEUED_AFTER, address_of, claim, mark_stopped, queue_again, stopped_by
 from medtune.trainer.launch.started import Started, how_started
 from medtune.trainer.launch.stop import INTERRUPTED, Stopped, listening, note_stop
 from medtune.trainer.recipe.schema import TrainBlock
+from medtune.trainer.runs.run_folder import RunFolder
 
 LAUNCHER_PID = "MEDTUNE_LAUNCHER_PID"
 """The variable in which medtune's launcher gives its ranks its process id."""

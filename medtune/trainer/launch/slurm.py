@@ -27,7 +27,7 @@ from pathlib import Path
 from medtune.data.plugins import plugin_arguments
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.results.typed_json import read_json
-from medtune.trainer.experiment.run_folder import LAUNCH, RunFolder, write_json
+from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 """The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""

@@ -25,11 +25,11 @@ from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
+from medtune.trainer.runs.run_folder import environment
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
 from medtune.trainer.training.stages import PlannedStage, part_table
 from medtune.trainer.training.wandb_reach import BEGUN_S, Mode

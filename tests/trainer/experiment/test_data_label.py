@@ -12,8 +12,8 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import logged_config
 from tests.examples import write_example

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.soak import in_suites
 from tests.trainer.conftest import Nano, Told
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import differences
 from tests.trainer.conftest import QUICK, Nano, Told, json_of
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from medtune.models.weights.checkpoint import read_about, read_starts
 from medtune.models.weights.divided_files import read_whole
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
 
 # So large a change counts that the first validation stays the best one.

@@ -24,7 +24,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import method_for
 from medtune.models.tuning.apply import PartRow
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.dashboard import cases
 from medtune.trainer.training.dashboard.cases import (
     OVERALL,

@@ -12,7 +12,7 @@ import yaml
 from medtune.data.prepared.read import open_prepared
 from medtune.models.weights.checkpoint import open_trained, read_about, read_trained
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import Capture
 from tests.trainer.training.states.ranks_that_train import FULL, losses, state_of, train
 

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint import filesystem as dcp_files
 
 from medtune.models.weights import whole_folders
 from medtune.models.weights.divided_files import write_pieces
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training import state_folder as states
 from tests.ranks import run_ranks
 from tests.trainer.training.states.ranks_that_train import SETTINGS, losses, state_of, train, train_in_rank

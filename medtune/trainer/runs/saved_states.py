@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medtune.data.files import file_digest, json_file
-from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder, step_of
+from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder, step_of
 
 KEPT = 2
 """The number of states that a run keeps, the last ones."""
