@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from bench.measuring.alike_scans import CHANGES, SCANS
-from bench.measuring.every_pair import same_pairs
+from bench.measuring.alike.every_pair import same_pairs
+from bench.measuring.alike.scans import CHANGES, SCANS
 from bench.measuring.measured import Limit, Measured, TwoWays, timed
 from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.prepared.same_picture import same_pictures

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
     "strategies": ("trainer/devices", "trainer/training", "models/sharding"),
     "kills": ("trainer/launch", "trainer/experiment"),
-    "memory": ("trainer/plan", "trainer/hours", "trainer/volume_cache"),
+    "memory": ("trainer/plan", "trainer/volume_cache"),
     "precision": ("trainer/precision", "models/tuning"),
     "commands": ("trainer", "api", "bench"),
     "twins": ("contracts", "models"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ranks import medtune_forked
+from tests.ranks import Forked, medtune_forked
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTINGS = dict(
@@ -106,9 +106,12 @@ def test_benchmark_metric_recipe_and_family_run_from_end_to_end(outside: Path) -
     assert results["benchmark"] == "skin_marks"
     assert results["model"] == "nano_vip_llava"
     assert set(results["phases"]["final"]["metrics"]["image"]["robust"]) >= {"accuracy", "dark_missed"}
-    # The finished run knows its plugin: nothing has to be named again.
-    assert "report.html" in medtune(outside, "report", "run")
-    assert "audit.json" in medtune(outside, "audit", "run")
+    # A run that is read brings no code, also where it lies beside the plugin that it was made with.
+    refused = Forked(["report", "run"], folder=outside, environment=around(outside))
+    assert "asks for code in the folder" in refused.communicate(60)[0]
+    assert refused.returncode == 1
+    assert "report.html" in medtune(outside, "--plugins", "my_plugin", "report", "run")
+    assert "audit.json" in medtune(outside, "--plugins", "my_plugin", "audit", "run")
 
 
 @pytest.mark.slow

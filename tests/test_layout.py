@@ -37,35 +37,21 @@ def test_the_door_opens_without_torch() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-MOST_LINES = 400
 NAMES_THAT_SAY_NOTHING = {"utils", "helpers", "common", "base", "manager"}
-
-
-def too_long(files: Iterable[Path]) -> list[str]:
-    lines = {str(file): len(file.read_text("utf-8").splitlines()) for file in files}
-    return [f"{name}: {number} lines" for name, number in lines.items() if number > MOST_LINES]
 
 
 def badly_named(files: Iterable[Path]) -> list[str]:
     return [str(file) for file in files if NAMES_THAT_SAY_NOTHING & {file.stem, file.parent.name}]
 
 
-def test_every_file_can_be_read_in_one_sitting() -> None:
-    assert len(PYTHON_FILES) > 500
-    assert too_long(PYTHON_FILES) == []
-
-
 def test_every_name_of_a_file_says_what_is_in_it() -> None:
+    assert len(PYTHON_FILES) > 500
     assert badly_named(PYTHON_FILES) == []
 
 
 def test_all_wrong_files_are_named_at_once(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("long.py", "right.py", "longer.py", "utils.py", "base/right.py")]
-    for file, lines in zip(files, (401, 400, 402, 1, 1), strict=True):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("pass\n" * lines)
-    assert too_long(files) == [f"{files[0]}: 401 lines", f"{files[2]}: 402 lines"]
-    assert badly_named(files) == [str(files[3]), str(files[4])]
+    files = [tmp_path / name for name in ("right.py", "utils.py", "base/right.py")]
+    assert badly_named(files) == [str(files[1]), str(files[2])]
 
 
 def test_no_registry_host_or_download_address_is_pinned() -> None:

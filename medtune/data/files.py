@@ -1,5 +1,6 @@
 """Files and folders that a user names, and names that no other process chooses."""
 
+import errno
 import hashlib
 import json
 import os
@@ -17,10 +18,21 @@ def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take i
         held = json.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: this file is missing; wanted {wanted}. {todo}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}); wanted {wanted}. {todo}") from None
     if not isinstance(held, kind):
         raise ValueError(f"{path}: wanted {wanted}, got {type(held).__name__}. {todo}")
+    return held
+
+
+def text_fields(path: Path, held: object, *, todo: str, field: str = "") -> dict[str, str]:
+    """Returns an object of a JSON file whose values are all texts; an error names the file and the field."""
+    if not isinstance(held, dict):
+        raise ValueError(f"{path}, field {field}: wanted an object, got {type(held).__name__}. {todo}")
+    for name, value in held.items():
+        if not isinstance(value, str):
+            place = f"{field}.{name}" if field else name
+            raise ValueError(f"{path}, field {place}: wanted a text, got {type(value).__name__}. {todo}")
     return held
 
 
@@ -40,6 +52,26 @@ def file_digest(path: Path) -> str:
     """Returns the SHA-256 of a file's bytes in hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of the disk is used up",
+            errno.EFBIG: "a file would be larger than the disk or `ulimit -f` allows"}  # fmt: skip
+
+
+def no_room(error: BaseException) -> str | None:
+    """Returns that a disk is full, or what else is meant, if that is behind an error; None if it is not.
+
+    Writers of tensors tell of a full disk with errors of their own, behind which the system's one stands, or with its
+    number in their text.
+    """
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, OSError) and at.errno in _NO_ROOM:
+            return _NO_ROOM[at.errno]
+        if found := next((said for number, said in _NO_ROOM.items() if f"(os error {number})" in str(at)), None):
+            return found
+        at = at.__cause__ or at.__context__
+    return None
 
 
 def unique_mark() -> str:

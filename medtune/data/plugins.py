@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +50,39 @@ def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
     found = tuple(_folder(path, named_by=named_by) for path in folders)
     _of_recipes.extend(path for path in found if path not in _of_recipes)
     return found
+
+
+def folders_in_use(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
+    """Returns plugin folders that a folder asks for which is only read, such as a run, an export or a checkpoint.
+
+    Its code never runs because it asks for it. A folder in use that bears the same name counts as the one that is asked
+    for, because both may have been moved since.
+
+    Raises:
+        ValueError: A folder is not in use; says which code it holds, and how it is taken into use.
+    """
+    used = {path.name: path for path in reversed((*_named, *_of_recipes))} | {
+        path: path for path in (*_named, *_of_recipes)
+    }
+    found = []
+    for asked in (path.expanduser().resolve() for path in folders):
+        taken = used.get(asked, used.get(asked.name))
+        if taken is None:
+            raise ValueError(
+                f"{named_by}: it asks for code in the folder {asked} ({_code_in(asked)}). A run, an export or a "
+                "checkpoint never brings code by itself. If you know that code and trust it, name its folder: "
+                f"--plugins {asked}"
+            )
+        found.append(taken)
+    return tuple(found)
+
+
+def _code_in(root: Path) -> str:
+    if not root.is_dir():
+        return "which is not here; if it was moved, name it where it is now"
+    files = sorted(str(path.relative_to(root)) for path in islice(root.glob("*/*.py"), 1000))
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return (", ".join(files[:3]) + more) or "it holds no extension now"
 
 
 def named_folders() -> tuple[Path, ...]:

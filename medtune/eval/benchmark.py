@@ -60,7 +60,7 @@ def no_references() -> Sequence[Reference]:
 
 MAX_LEVELS = 50
 """The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
-_MARKS = (TRAIN_TWIN, FOLD)
+MARKS = (TRAIN_TWIN, FOLD)
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
@@ -284,7 +284,7 @@ class Benchmark:
         Where `prepare` found that questions have a look-alike in train, that is a facet too, and so are folds.
         """
         questions = list(questions)
-        marked = [facet for facet in _MARKS if any(facet in question.facets for question in questions)]
+        marked = [facet for facet in MARKS if any(facet in question.facets for question in questions)]
         return (*self.facets, *(self._other_facets(questions) if self.any_facet else ()), *marked)
 
     def _other_facets(self, questions: Sequence[Question]) -> list[str]:
@@ -292,7 +292,7 @@ class Benchmark:
         for question in questions:
             for facet, value in question.facets.items():
                 levels.setdefault(facet, set()).add(value)
-        known = {*self.facets, *_MARKS}
+        known = {*self.facets, *MARKS}
         return [facet for facet, found in levels.items() if facet not in known and len(found) <= MAX_LEVELS]
 
     def for_part(self, questions: Sequence[Question], *, drawn: Sequence[Question] | None = None) -> Benchmark:

@@ -87,9 +87,17 @@ def lost_readers_named() -> Iterator[None]:
         if not str(error).startswith("DataLoader worker"):
             raise
         raise LostReaderError(
-            f"a process that reads media has ended ({str(error).strip()}). If the system ran out of memory, lower "
-            "data.workers. What was answered or saved is kept, and --resume continues"
+            f"a process that reads media has ended ({str(error).strip()}). {_why_lost(str(error))}. What was answered "
+            "or saved is kept, and --resume continues"
         ) from error
+
+
+def _why_lost(said: str) -> str:
+    if "Killed" in said:
+        return "It was killed by SIGKILL. If the system ran out of memory, lower data.workers"
+    if "Bus error" in said:
+        return "The shared memory (/dev/shm) was full: lower data.workers, or give the container more of it"
+    return "If the system ran out of memory, lower data.workers"
 
 
 class Turns:

@@ -37,11 +37,11 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, place
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.plan.devices import GB
 from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.schema import SERVED, Recipe
+from medtune.trainer.runs.run_folder import environment
 from medtune.version import __version__
 
 WIDTH = 118

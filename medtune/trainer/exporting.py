@@ -39,8 +39,8 @@ from medtune.models.weights.write_adapter import peft_adapter, write_peft_files
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.runs.run_folder import RunFolder
 
 
 class Chosen(NamedTuple):

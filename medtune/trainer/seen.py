@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from medtune.data.prepared.read import Prepared
@@ -12,7 +13,7 @@ from medtune.data.prepared.tables import computed_hash, table_digests
 from medtune.data.types import SPLITS
 from medtune.models.endpoint.settings import asked_alike
 from medtune.trainer.recipe.judge import judged_alike
-from medtune.trainer.recipe.schema import Recipe, Stage, TrainBlock
+from medtune.trainer.recipe.schema import LogBlock, Recipe, Stage
 
 DATA = "data"
 """The entry of environment.json with these facts."""
@@ -69,11 +70,17 @@ def _differences(was: Mapping[str, Any], is_: Mapping[str, Any]) -> str:
     return "; ".join([hashes, *other]) if other else f"{hashes}; the questions, answers, splits or media differ"
 
 
-FREE = (
-    "strategy", "devices", "nodes", "timeout_minutes", "save_every_steps", "save_every_minutes", "micro_batch_size",
-    "micro_batch_tokens", "deterministic",
-)  # fmt: skip
-"""The fields of the block `train` that decide how a step is computed and saved, but not what it learns."""
+FREE: Mapping[str, tuple[str, ...]] = {
+    "train": (
+        "strategy", "devices", "nodes", "timeout_minutes", "save_every_steps", "save_every_minutes", "micro_batch_size",
+        "micro_batch_tokens", "deterministic", "gradient_checkpointing",
+    ),
+    "data": ("workers", "cache"),
+    "eval": ("batch_size", "batch_tokens"),
+    "log": tuple(field.name for field in dataclasses.fields(LogBlock)),
+}  # fmt: skip
+"""The fields of each block that decide how the work is done, saved and shown, but not what comes out."""
+_ANYWHERE = Path("(its content is compared)")
 _MISSING = "(not there)"
 
 
@@ -81,16 +88,24 @@ def asks_the_same(recipe: Recipe) -> Recipe:
     """Returns the recipe without the settings that may change when a run is resumed.
 
     These are the fields in `FREE`, and the prices, the spending limit and the pace of an endpoint and of a judge's.
+    Where a prepared folder lies may change too, because the hash of its data is compared.
     """
-    plain = {name: _default(TrainBlock, name) for name in FREE}
+    blocks: dict[str, Any] = {
+        block: replace(held, **{name: _default(type(held), name) for name in names})
+        for block, names in FREE.items()
+        for held in (getattr(recipe, block),)
+    }
+    mixture = tuple(replace(each, root=_ANYWHERE) for each in recipe.data.mixture)
     micro_batch = {name: _default(Stage, name) for name in ("micro_batch_size", "micro_batch_tokens")}
     stages = tuple(replace(each, **micro_batch) for each in recipe.train.stages)
     endpoint = None if recipe.model.endpoint is None else asked_alike(recipe.model.endpoint)
     return replace(
         recipe,
-        train=replace(recipe.train, stages=stages, **plain),
+        data=replace(blocks["data"], root=_ANYWHERE, mixture=mixture),
+        train=replace(blocks["train"], stages=stages),
         model=replace(recipe.model, endpoint=endpoint),
-        eval=replace(recipe.eval, judge=recipe.eval.judge and judged_alike(recipe.eval.judge)),
+        eval=replace(blocks["eval"], judge=recipe.eval.judge and judged_alike(recipe.eval.judge)),
+        log=blocks["log"],
     )
 
 

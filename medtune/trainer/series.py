@@ -4,7 +4,6 @@ Runs of `--seeds N` differ in `train.seed` and have a common gain. Those of a cr
 of the patients and learn from the others; their answers, pooled by question, make a run folder of their own.
 """
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -18,6 +17,7 @@ from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import verdicts_path, with_verdicts
 from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
 from medtune.eval.predictions.files import MERGED, format_line, replace_file, stored_predictions
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
@@ -25,11 +25,11 @@ from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.patient_swaps import holm, p_text, patient_p
 from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
-from medtune.trainer.experiment.finished_run import FinishedRun, open_finished
-from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.runs.finished_run import FinishedRun, open_finished
+from medtune.trainer.runs.run_folder import RunFolder, write_json
 
 SEEDS = "seeds.json"
 VERSION = 1
@@ -246,8 +246,7 @@ def cell_name(cell: Mapping[str, str]) -> str:
 def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     folder = RunFolder(out / cell_name(cell))
     results = read_json(folder.results, ResultsFile)
-    with (folder.root / "metrics.csv").open(newline="") as file:
-        losses = [float(row[_LOSS]) for row in csv.DictReader(file) if row.get(_LOSS)]
+    losses = [float(row[_LOSS]) for row in read_metrics(folder.root / "metrics.csv") if row.get(_LOSS)]
     ends = min(_ENDS, len(losses))
     zero_shot, final = results.phases["zero_shot"], results.phases["final"]
     return {

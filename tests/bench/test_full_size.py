@@ -8,7 +8,7 @@ from bench.full_size import bench, measured, one_item
 from bench.measuring.random_weights import PICTURE_PX
 from bench.measuring.subjects import first_simulated
 from medtune.data.media.images import image_size
-from tests.bench.leaking import let_all_see_each_other
+from tests.bench.measuring.leaking import let_all_see_each_other
 
 CPU = torch.device("cpu")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from bench.generation import measured
-from tests.bench.leaking import let_branches_see_each_other
+from tests.bench.measuring.leaking import let_branches_see_each_other
 
 
 def test_both_ways_give_the_same_and_a_leak_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from bench import long_media
 from bench.long_media import measured
-from tests.bench.leaking import let_branches_see_each_other
+from tests.bench.measuring.leaking import let_branches_see_each_other
 
 
 def test_both_ways_give_the_same_and_a_leak_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

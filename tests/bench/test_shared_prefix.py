@@ -1,7 +1,7 @@
 import pytest
 
 from bench.shared_prefix import measured
-from tests.bench.leaking import let_all_see_each_other
+from tests.bench.measuring.leaking import let_all_see_each_other
 
 
 @pytest.mark.slow

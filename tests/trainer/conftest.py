@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.forked_readers import forked_readers
 from tests.ranks import Forked, medtune_forked
 

@@ -36,9 +36,9 @@ from itertools import combinations
 from medtune.benchmarks import example
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.construction.oracle import oracle
-from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
+from medtune.benchmarks.ctlesionvqa.paper_tables import REPEATS, missing, references
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
-from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, is_v2, subtype
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.raw.lettered_options import LETTERS
@@ -123,12 +123,13 @@ def official_prompts() -> OfficialPrompts:
         system_until=(SHOWN_GAP,),
         shown=_shown,
         template=lambda shown, scenario: f"{_AGENT}{scenario}" if shown.agent else scenario,
+        needed=is_v2,
     )
 
 
 def scenario(question: Question) -> str:
     """Returns the kind of answer and the facts in the row, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
-    if "layout" not in question.printed:
+    if not is_v2(question):
         return NOT_V2
     form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])
     return " + ".join([form, *(name for name in (*_PATIENT, _SPACING) if name in question.printed)])
@@ -202,7 +203,7 @@ def benchmark() -> Benchmark:
         },
         # The paper does not say whether training or answering was repeated; an evaluation can repeat only answering.
         protocol=AnswerProtocol(
-            None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
+            None, repeats=REPEATS, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
         ),
         examples=EXAMPLES,
         tables=tables,

@@ -8,7 +8,7 @@ from typing import Any
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_chance, mean_score, subtype_of
-from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
+from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL, is_v2
 from medtune.data.types import Interval, Question
 from medtune.eval.benchmark import Reference
 from medtune.eval.metric import ParsedReply
@@ -52,6 +52,8 @@ def repeated(values: Sequence[float]) -> Repeated:
 
 
 OURS = "ours"
+REPEATS = 5
+"""Source: CTLesionVQA (arXiv 2505.18915), Appendix F."""
 FORMATS = {"multi_choice": "multiple choice", "free_text": "free text"}
 _TYPES = {
     "Measurement": MEASUREMENT,
@@ -122,7 +124,12 @@ def _column(values: Mapping[str, float], printed: Sequence[Mapping[str, Any]]) -
 
 
 def missing(questions: Sequence[Question]) -> str:
-    """Returns how many subtypes of version 1 the questions are about, e.g. "4 of its 29 subtypes"; "" if all."""
+    """Returns how many subtypes of version 1 the questions are about, e.g. "about 4 of its 29 subtypes"; "" if all.
+
+    Questions of version 2 are others about other scans, and stand in no column of the paper.
+    """
+    if any(map(is_v2, questions)):
+        return "of version 2; the paper's numbers are about version 1"
     subtypes = {subtype_of(question) for question in questions}
     names = [name for found in V1.values() for name in found]
     asked = sum(name in subtypes for name in names)
@@ -177,7 +184,10 @@ def rates(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
 
 
 def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:
-    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments."""
+    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
+
+    Ours stand beside the paper's only with as many repeats.
+    """
     number = {"multi_choice": 10, "free_text": 11}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
     models = [name for name in printed[0] if name != "subtype"]
@@ -189,7 +199,9 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: 
         place = rank(found.mean, theirs) if found else None
         made.append((row["subtype"], *printed_cells, _with_interval(found.mean, found.ci95) if found else None, place))
     repeats = max((each.repeats for each in ours.values()), default=0)
-    notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
+    if repeats != REPEATS:
+        unlike_published = unlike_published or f"the questions were asked {repeats} times, {REPEATS} in the paper"
+    notes = (f"Ours: Student's interval over {repeats} repeats; the paper has {REPEATS} and names no method.",)
     table = Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
     return beside_published_columns(table, ours=(OURS,), labels=1, unlike_published=unlike_published)
 

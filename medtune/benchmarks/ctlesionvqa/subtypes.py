@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from medtune.data.types import Question
+
 AnswerType = Literal["numeric", "binary", "categorical"]
 
 MEASUREMENT, RECOGNITION = "measurement", "recognition"
@@ -94,3 +96,8 @@ def answer_type(name: str) -> AnswerType:
     if known in _NUMERIC:
         return "numeric"
     return "binary" if known in _BINARY else "categorical"
+
+
+def is_v2(question: Question) -> bool:
+    """Returns whether a question is of the release's version 2, whose rows bring the layout of their prompts."""
+    return "layout" in question.printed

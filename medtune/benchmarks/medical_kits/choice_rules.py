@@ -80,7 +80,7 @@ def medevalkit_prompts(
         gaps=gaps,
         answer_format="text",
         of="MedEvalKit's",
-        needed=False,
+        needed=lambda question: False,
     )
     return prompts._replace(answer_format="letter", answer=_letter) if lines else prompts
 

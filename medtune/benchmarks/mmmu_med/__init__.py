@@ -26,14 +26,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits import choice_rules
 from medtune.benchmarks.mmmu_med.rules import parse_open, rules
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL, named_images
 from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.data.yaml_text import yaml_file
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.choice_prompt import letters_for
 from medtune.eval.asking.official_prompts import OfficialPrompts
@@ -60,7 +59,7 @@ def official_prompts() -> OfficialPrompts:
         answer=_answer,
         of="MMMU's",
         from_texts=read,
-        needed=False,
+        needed=lambda question: False,
     )
 
 
@@ -74,9 +73,9 @@ def read(folder: Path) -> Mapping[str, str]:
             "folder mmmu/configs; check --from"
         )
     try:
-        said = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: broken YAML ({type(error).__name__}). {_KNOWN}") from None
+        said = yaml_file(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: broken YAML ({type(error.__cause__ or error).__name__}). {_KNOWN}") from None
     instructions = _text(path, said, _INSTRUCTIONS).strip()
     opening = f"{instructions}\n\n" if instructions else ""
     return {form: opening + _template(path, said, key, gaps) for form, (key, gaps) in _FORMATS.items()}

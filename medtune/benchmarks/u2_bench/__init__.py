@@ -168,7 +168,7 @@ def benchmark() -> Benchmark:
             repeats=1,
             max_new_tokens=800,
             source="arXiv 2505.17779, appendix C.2; the passes of the anatomy ablation: section 5",
-            condition_repeats={"with_anatomy": 5},
+            condition_repeats={"with_anatomy": 5, "without_anatomy": 5},
         ),
     )
 

@@ -20,10 +20,10 @@ _NOT_READ = re.compile(r"<(?:audio|bbox|ref-object)>")
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 _ROLES = {"human": USER, "gpt": ASSISTANT, "model": ASSISTANT, "bot": ASSISTANT}
 _ROLE_KEYS = ("role", "from")
-_TEXT_KEYS = ("content", "value", "text")
+TEXT_KEYS = ("content", "value", "text")
 _PAIRS = tuple((asks, answers) for asks in ("human", "user") for answers in ("assistant", "gpt", "bot"))
 """The names of a question and its answer where one object holds both, as in ms-swift's `conversation`."""
-_MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>"}
+MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>", "video_url": "<video>"}
 
 
 class Said(NamedTuple):
@@ -101,7 +101,7 @@ def said_in(value: object, place: Place, field: str) -> list[Said]:
             ]
             continue
         role = next((turn[key] for key in _ROLE_KEYS if turn.get(key) is not None), None)
-        text = next((turn[key] for key in _TEXT_KEYS if turn.get(key) is not None), None)
+        text = next((turn[key] for key in TEXT_KEYS if turn.get(key) is not None), None)
         if role is None and text is None:
             raise place.error(
                 "wanted turns with role and content, from and value, or human and assistant, got "
@@ -125,7 +125,9 @@ def words(value: object, place: Place, field: str) -> str:
 
 def _part_text(part: object) -> str:
     if isinstance(part, Mapping):
-        return str(part.get("text") or _MEDIA_PARTS.get(str(part.get("type")), ""))
+        # Some write the media without a type: {"image": PATH}.
+        kind = str(part.get("type") or next((key for key in MEDIA_PARTS if part.get(key)), ""))
+        return str(part.get("text") or MEDIA_PARTS.get(kind, ""))
     return str(part)
 
 
@@ -287,6 +289,13 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
     if len(options) < 2 or len(options) > len(LETTERS) or len(set(options)) < len(options):
         raise place.error(f"wanted two to {len(LETTERS)} options that all differ, got {len(options)} options.")
     chosen = find_option(answer, options) or _in_other_words(answer, options)
+    if chosen is None and (several := _several(answer, options)):
+        raise place.error(
+            f"the answer names {several} of the options. Where a picture may have several, they are labels: "
+            f"--labels {field!r}",
+            field=field,
+            cell=answer,
+        )
     if chosen is None:
         letters = f"{LETTERS[0]} to {LETTERS[len(options) - 1]}"
         reason = (
@@ -307,6 +316,14 @@ class PlaceAnswerError(RowError):
     def __init__(self, reject: Reject, index: int, number: int) -> None:
         super().__init__(reject)
         self.index, self.number = index, number
+
+
+def _several(answer: str, options: tuple[str, ...]) -> int:
+    """Returns how many options an answer lists; 0 where it lists fewer than two, or anything else."""
+    known = {option.casefold() for option in options}
+    mark = next((mark for mark in SEPARATORS if mark in answer), None)
+    parts = [] if mark is None else [part.strip().casefold() for part in answer.split(mark)]
+    return len(parts) if len(parts) > 1 and {*parts} <= known | {*LETTERS[: len(options)].lower()} else 0
 
 
 _INDEX = "Where answers are the places of options, say from where they count: --index-from 0, or 1."

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
+from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.source import TableOptions
@@ -140,6 +141,9 @@ def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[
             f"columns or more. A single finding is a question with two answers: --columns answer={column!r} --question "
             f"'Is there a {column}?'"
         )
+    if dates := made_dates(labels):
+        named = ", ".join(repr(labels[place]) for place in sorted(dates))
+        raise ValueError(f"the labels {named}: {made_a_date('these labels', labels[min(dates)])}")
     if len(labels) < 2:
         raise ValueError(
             f"the rows have {len(labels)} different labels, wanted two or more. Name the column of the lists or those "

@@ -1,12 +1,5 @@
-"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read.
+"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read."""
 
-Reads files with a JSON list of objects, or with one JSON object a line, row by row.
-
-Each row keeps the types of its own cells. A broken row is an error of this row alone, which names its line.
-"""
-
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,35 +7,30 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.conversation import PlaceAnswerError, cell_text
+from medtune.benchmarks.vqa.conversation import PlaceAnswerError
+from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
-from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
+from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, Asked, RowReader
+from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates, one_or_two_patients, same_but_for_zeros
 from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
 from medtune.data.progress import counted
-from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.named_files import notes_on_names
 from medtune.data.raw.source import Place, Reject, RowError, SourceTable, TableOptions, missing_media
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured
 
-MOST_LEVELS = 20
-LONGEST_LEVEL = 60
 MOST_NAMED = 50
-"""A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
-_NAMES_PERSONS = re.compile(
-    r"(.*_)?(p?id|uid|mrn|case|fall(_?nr|_?nummer)?|accession.*|patiënt.*|patient.*|pazient.*|pacient.*|subject.*|患者.*|病人.*)|"
-    r"((full|first|last|given|family)_?)?name|sur_?name|(vor|nach)name|nom|pr[ée]nom|nombre|apellidos?|cognome|nome|"
-    r"sobrenome|naam|voornaam|achternaam|姓名|氏名|名前|dob|(date_of_)?birth.*|geb(urts|oorte).*|(date_de_)?naissance|"
-    r"(fecha_de_)?nacimiento|(data_di_)?nascita|(data_de_)?nascimento|出生.*|生年月日|address|adresse|direcci[óo]n|indirizzo|"
-    r"(.*_|study|exam|scan)?(date|datum)|e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*"
-)
-"""The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
+"""The most rows that a note names (our own choice)."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
 _NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
+
+
+WITHOUT_ANSWERS = "Rows whose answers nobody knows are for `medtune predict MODEL --from FILE --out answers.csv`"
 
 
 class LeftOut(NamedTuple):
@@ -68,6 +56,8 @@ class _Collected:
     free: dict[int, str] = field(default_factory=dict)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    # The spelling of each patient, and its first row, by what it is without leading zeros.
+    patients: dict[str, tuple[str, Place]] = field(default_factory=dict)
     continued: dict[str, str] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
@@ -76,29 +66,6 @@ class _Collected:
     by_place: list[PlaceAnswerError] = field(default_factory=list)
     by_words: int = 0
     is_cut: bool = False
-
-
-class _Levels:
-    def __init__(self, columns: Iterable[str], wanted: Sequence[str] | None) -> None:
-        self._wanted = wanted
-        free = (name for name in columns if not _NAMES_PERSONS.fullmatch(roles.plain(name)))
-        self.values: dict[str, Counter[str]] = {name: Counter() for name in (free if wanted is None else wanted)}
-        self.dropped: list[str] = []
-
-    def of(self, row: Row) -> dict[str, str]:
-        found = {name: text for name in self.values if (text := cell_text(_simple(row.values.get(name))))}
-        for name, text in found.items():
-            self.values[name][text] += 1
-            too_many = len(self.values[name]) > MOST_LEVELS or len(text) > LONGEST_LEVEL
-            if self._wanted is None and too_many:
-                del self.values[name]
-                self.dropped.append(name)
-        return {name: text for name, text in found.items() if name in self.values}
-
-    def kept(self) -> set[str]:
-        return {
-            name for name, values in self.values.items() if self._wanted is not None or 1 < len(values) < values.total()
-        }
 
 
 def question_table(
@@ -136,9 +103,23 @@ def question_table(
         )
     if not found.is_cut:
         check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
+    if found.rejects and not found.questions and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
+        raise ValueError(f"{folder}: no row has an answer. {WITHOUT_ANSWERS}")
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+    if options.media_folder is not None and found.questions and not any(found.media.values()):
+        raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
+    tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
+    named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
+    if found.questions and named and not any(found.media.values()):
+        raise ValueError(
+            f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
+            "table and save it in Excel, which keeps their values."
+        )
+    _check_boxes(found, sets, folder)
+    if not options.unanswered:
+        _reject_dates(found, sets[0].reader)
     repeated = [] if options.unanswered else _without_repeats(found, options.keep)
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
@@ -167,13 +148,19 @@ def question_table(
     if options.tolerance and not any(TOLERANCE in question.printed for question in found.questions):
         raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
     said = (
+        *notes_on_names(each.reader.media.named for each in sets),
         *labels_said,
         *kinds,
         *(said_of_languages(codes) if options.language is None else []),
         *repeated,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
-        *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
+        *([] if any(found.media.values()) or not found.questions else [_NO_MEDIA]),
+        *(
+            [f"no facets, as they hold the answer: {', '.join(holding)}"]
+            if (holding := levels.holding_answers())
+            else []
+        ),
         *([f"facets: {', '.join(sorted(kept))}"] if kept else []),
         *([f"ignored columns: {', '.join(ignored)}"] if ignored else []),
     )
@@ -188,10 +175,38 @@ def question_table(
     )
 
 
+def _check_boxes(found: _Collected, sets: Sequence[ReadSet], folder: Path) -> None:
+    """Refuses a column of boxes, which no one named, where some end before they begin: it holds widths and heights."""
+    column = next((name for each in sets if (name := each.reader.columns.of(roles.BOX))), None)
+    if column is None or roles.BOX in sets[0].reader.said.columns:
+        return
+    refs = (ref for items in found.media.values() for ref in items)
+    boxes = [box for ref in refs for box in (*ref.boxes, *((ref.region,) if ref.region else ()))]
+    if turned := sum(box.x1 <= box.x0 or box.y1 <= box.y0 for box in boxes):
+        raise ValueError(
+            f"{folder}: {turned} of {len(boxes)} boxes in the column {column!r} end before they begin: does it hold x, "
+            "y, width and height, as COCO and BUS-BRA write them? medtune draws x0, y0, x1, y1. Leave the column out: "
+            f"--columns {roles.BOX}= (or convert it, and say --columns {roles.BOX}={column})."
+        )
+
+
+def no_column_of_media(columns: roles.Columns, leading: Sequence[str] = ()) -> str:
+    """Returns what is wrong where pictures are given and no column names any.
+
+    Args:
+        leading: The columns whose cells lead to files, although their names do not say so.
+    """
+    hint = f"; the cells of {' and of '.join(map(repr, leading))} lead to files" if leading else ""
+    return (
+        "--images names a folder, and no column was found that names images, films or volumes. The columns are: "
+        f"{', '.join(columns.names)}. Say which it is with --columns image={leading[0] if leading else 'NAME'}{hint}."
+    )
+
+
 def _collected(
     sets: Sequence[ReadSet], names: Sequence[str], facets: Sequence[str] | None, limit: int | None
-) -> tuple[_Collected, _Levels]:
-    found, levels = _Collected(), _Levels(names, facets)
+) -> tuple[_Collected, Levels]:
+    found, levels = _Collected(), Levels(names, facets)
     for each in sets:
         _collect(each, found, levels, limit)
     return found, levels
@@ -247,13 +262,33 @@ def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) ->
         notes.append(
             f"contradictions: {len(other)} questions about the same media have different answers and {how}: {named}"
         )
-    if left and keep != "all":
-        kept = [number for number in range(len(found.questions)) if number not in left]
-        found.free = {new: found.free[old] for new, old in enumerate(kept) if old in found.free}
-        found.questions = [found.questions[old] for old in kept]
-        shown = {question.media_id for question in found.questions}
-        found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
+    _leave_out(found, left if keep != "all" else set())
     return notes
+
+
+def _reject_dates(found: _Collected, reader: RowReader) -> None:
+    """Takes the questions whose answers a spreadsheet made dates out of those that were read."""
+    asked: dict[str, list[int]] = {}
+    for number in found.free:
+        asked.setdefault(" ".join(found.questions[number].text.casefold().split()), []).append(number)
+    left = {rows[place] for rows in asked.values() for place in made_dates([found.free[number] for number in rows])}
+    # A date of several media is no one's birthday, and may be named.
+    shown = Counter(found.free[number] for number in left)
+    for number in sorted(left):
+        place, date = found.places[found.questions[number].id], found.free[number]
+        reason = made_a_date("this answer", date if shown[date] > 1 else "DATE")
+        found.rejects.append(place.error(reason, field=reader.columns.of(roles.ANSWER), cell=date).reject)
+    _leave_out(found, left)
+
+
+def _leave_out(found: _Collected, left: set[int]) -> None:
+    if not left:
+        return
+    kept = [number for number in range(len(found.questions)) if number not in left]
+    found.free = {new: found.free[old] for new, old in enumerate(kept) if old in found.free}
+    found.questions = [found.questions[old] for old in kept]
+    shown = {question.media_id for question in found.questions}
+    found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
 
 
 def _plain(answer: str) -> str:
@@ -270,7 +305,7 @@ def _check_labels(questions: Sequence[Question], folder: Path, names: Sequence[s
         )
 
 
-def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | None) -> None:
+def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None) -> None:
     patients: set[str] = set()
     for row in counted(each.rows(), "reading the table", unit="rows"):
         if isinstance(row, LeftOut):
@@ -290,7 +325,9 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
         found.by_words += each.reader.lists_options and any(one.question.options for one in asked)
         more = levels.of(row)
         for one in asked:
-            question = _checked_question(one, found)
+            levels.compare(more, one.question)
+        for one in asked:
+            question = _checked_question(one, found, each.reader)
             patient = question.patient_id or question.media_id
             if limit is not None and patient not in patients and len(patients) == limit:
                 found.is_cut = True
@@ -305,7 +342,7 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
                 found.continued[question.media_id] = asked[-1].question.media_id
 
 
-def _checked_question(one: Asked, found: _Collected) -> Question:
+def _checked_question(one: Asked, found: _Collected, reader: RowReader) -> Question:
     question = one.question
     if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
         raise ValueError(
@@ -314,6 +351,9 @@ def _checked_question(one: Asked, found: _Collected) -> Question:
         )
     if not question.patient_id:
         return question
+    spelt, place = found.patients.setdefault(same_but_for_zeros(question.patient_id), (question.patient_id, one.place))
+    if spelt != question.patient_id and (column := reader.columns.of(roles.PATIENT)) and not reader.said.unanswered:
+        raise one_or_two_patients(one.place, place, column)
     patient, place = found.owner.setdefault(question.media_id, (question.patient_id, one.place))
     if patient != question.patient_id:
         raise ValueError(
@@ -334,59 +374,8 @@ def _checked(facets: Sequence[str] | None, names: Sequence[str]) -> Sequence[str
     return facets
 
 
-def _simple(value: object) -> object:
-    return value if isinstance(value, str | int | float | bool) else None
-
-
 def _unit(patients: Sequence[str], media: Iterable[tuple[MediaRef, ...]]) -> str:
     units = {each for each in patients if each}
     if not all(patients):
         units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
     return " or ".join(sorted(units))
-
-
-LINES = (".jsonl", ".ndjson")
-JSON_SUFFIXES = (*LINES, ".json")
-
-
-def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
-    """Yields the objects of a file, and an error for each line or element that is broken or no object.
-
-    A file of JSON lines is read line by line, a JSON list as a whole.
-
-    Args:
-        file: The name of the file in places, relative to the data set's folder.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file. Copy it beside the others.")
-    if not path.stat().st_size:
-        raise ValueError(f"{path}: the file is empty. Export it again.")
-    try:
-        if path.suffix.lower() in LINES:
-            with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
-                for number, line in enumerate(text, start=1):
-                    if (byte := broken_byte(line)) is not None:
-                        raise ValueError(f"line {number} holds the byte 0x{byte:02X}; write that line as UTF-8")
-                    if line.strip():
-                        yield _line(Place(file, number), line)
-            return
-        listed = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
-    if not isinstance(listed, list):
-        raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")
-    for number, values in enumerate(listed, start=1):
-        yield _row(Place(file, number), values)
-
-
-def _line(place: Place, line: str) -> Row | RowError:
-    try:
-        return _row(place, json.loads(line))
-    except json.JSONDecodeError as error:
-        return place.error(f"broken JSON ({error.msg}, column {error.colno}).")
-
-
-def _row(place: Place, values: object) -> Row | RowError:
-    if not isinstance(values, dict):
-        return place.error(f"wanted a JSON object, got {type(values).__name__}.")
-    return Row(place, values)

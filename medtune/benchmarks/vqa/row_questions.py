@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
+from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import (
     ASSISTANT,
     NOT_KNOWN,
@@ -24,6 +24,8 @@ from medtune.benchmarks.vqa.conversation import (
     unanswered,
 )
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
+from medtune.benchmarks.vqa.media_cells import MediaReader, Part, media_in
+from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
@@ -36,6 +38,7 @@ _WHOLE = re.compile(r"^(\d+)\.0$")
 """What pandas appends to the whole numbers of a column with an empty cell: patient 7.0 of one file is 7 of another."""
 QUESTION = "Which of these classes does the picture belong to?"
 """The question about labels that have none of their own."""
+NO_ANSWER = "the answer is empty"
 MOST_CLASSES = 10
 """Where a question has no options of its own, at most so many classes are shown (our own choice)."""
 
@@ -196,6 +199,10 @@ class RowReader:
             said = [*before, *said_in(row.values[column], row.place, column)]
             is_open = self.said.unanswered and said[-1].role == USER
             return [*said, Said(ASSISTANT, NOT_KNOWN)] if is_open else said
+        if (columns := self._turn_columns(row)) and not self.question:
+            # TRL's prompt and completion are the two halves of a conversation.
+            said = [*before, *(turn for column in columns for turn in said_in(row.values[column], row.place, column))]
+            return said if said[-1].role != USER else [*said, Said(ASSISTANT, self._answer(row))]
         text = self.question or self._text(row, roles.QUESTION)
         if not text:
             raise row.place.error(
@@ -232,7 +239,7 @@ class RowReader:
         if not text and isinstance(value, str) and value.strip() in self._options(row):
             return value.strip()
         if not text:
-            raise row.place.error("the answer is empty. Write it, or remove the row.", field=column)
+            raise row.place.error(f"{NO_ANSWER}. Write it, or remove the row.", field=column)
         return text
 
     def _options(self, row: Row) -> tuple[str, ...]:
@@ -241,7 +248,10 @@ class RowReader:
         column = self.columns.of(roles.OPTIONS)
         if not own and column is not None:
             own = listed_options(row.values.get(column), row.place, column)
-        return tuple(map(self.said.renamed, own)) or self.said.options
+        own = tuple(map(self.said.renamed, own))
+        if made_dates(own):
+            raise row.place.error(made_a_date("an option"), field=column or " + ".join(letters))
+        return own or self.said.options
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
@@ -250,7 +260,29 @@ class RowReader:
         for role, kind in KINDS.items():
             for column in self.columns.found.get(role, ()):
                 found += self.media.refs(row.values.get(column), kind, row.place, column, part)
+        found = found or [
+            ref
+            for column in self._turn_columns(row)
+            for kind, item in media_in(row.values.get(column))
+            for ref in self.media.refs(item, KINDS[kind], row.place, column, part)
+        ]
+        named = [column for role in KINDS for column in self.columns.found.get(role, ())]
+        if not found and named and self._asks_of_pictures:
+            raise row.place.error("the image is empty. Fill it in, or remove the row.", field=named[0])
         return tuple(found)
+
+    def _turn_columns(self, row: Row) -> tuple[str, ...]:
+        """Returns the columns whose cells are turns: of a conversation, or of its prompt and its completion."""
+        turns = self.columns.of(roles.TURNS)
+        if turns is not None and row.values.get(turns) is not None:
+            return (turns,)
+        names = [self.columns.of(role) for role in (roles.QUESTION, roles.ANSWER)]
+        return tuple(name for name in names if name is not None and _is_turns(row.values.get(name)))
+
+    @property
+    def _asks_of_pictures(self) -> bool:
+        """Whether medtune words the question, which is then about a picture."""
+        return bool(self.question) and self.said.question is None
 
     def _split(self, row: Row, of_file: Split | None) -> str | None:
         said = self._text(row, roles.SPLIT)
@@ -295,3 +327,7 @@ class RowReader:
 
     def _name(self, role: str) -> str:
         return self.columns.of(role) or role
+
+
+def _is_turns(cell: object) -> bool:
+    return isinstance(cell, list) and bool(cell) and all(isinstance(turn, Mapping) and "role" in turn for turn in cell)

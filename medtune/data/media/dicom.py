@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress, is_for_gdcm
+
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
@@ -112,6 +114,8 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
         warnings.simplefilter("ignore")
         try:
             return _to_rgb(dataset)
+        except _WrongTagError as error:
+            raise ValueError(f"{path}: {error}. Correct the tag, or take it out.") from None
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             if (wrong := _wrong_tag(dataset)) is not None:
@@ -132,6 +136,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
+    if is_for_gdcm(dataset):
+        return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
     except NotImplementedError:
@@ -185,10 +191,17 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if num_frames > 1 and not is_cine:
+    if _sop_class(dataset) == "Media Storage Directory Storage":
         raise ValueError(
-            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). "
-            "Read it as a video, or export the frame that you need as PNG or as a DICOM file of its own."
+            f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
+            "these."
+        )
+    if num_frames > 1 and not is_cine:
+        is_scan = _sop_class(dataset).startswith("Enhanced")
+        how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
+        raise ValueError(
+            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "
+            "export the frame that you need as PNG or as a DICOM file of its own."
         )
     if not whole or not any(name in dataset for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise ValueError(f"{path}: this DICOM file holds no picture (a report or structure?), or is truncated.")
@@ -200,10 +213,17 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
     return dataset
 
 
+def _sop_class(dataset: Dataset) -> str:
+    from pydicom.uid import UID
+
+    return UID(str(getattr(dataset, "file_meta", {}).get("MediaStorageSOPClassUID", ""))).name
+
+
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_color_lut
     from pydicom.pixels.utils import pixel_array
 
+    decompress(dataset)
     interpretation = str(dataset.PhotometricInterpretation)
     stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)
@@ -224,19 +244,34 @@ def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -
     from pydicom.pixels.processing import apply_modality_lut, apply_voi, apply_windowing
 
     values = apply_modality_lut(stored, dataset)
+    is_padding = _padding(stored, dataset)
+    shown = values if is_padding is None or is_padding.all() else values[~is_padding]
     if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
+        _check_shown(shown, apply_voi(shown, dataset), "VOILUTSequence (0028,3010)")
         return _scale(apply_voi(values, dataset), _Range(0.0, 2.0**bits - 1.0))
     if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
         # Values far outside of any window become exactly the ends of the range that pydicom scales to; with a negative
         # rescale slope the first of them is the higher one.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
+        span = np.array([float(shown.min()), float(shown.max())])
+        _check_shown(span, apply_windowing(span, dataset), "WindowCenter and WindowWidth (0028,1050 and 0028,1051)")
         return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
     if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:
         return _scale(values, stored_range)
-    is_padding = _padding(stored, dataset)
-    shown = values if is_padding is None or is_padding.all() else values[~is_padding]
     return _scale(values, _Range(float(shown.min()), float(shown.max())))
+
+
+class _WrongTagError(ValueError):
+    """The error of a tag that hides the picture; it says nothing of the patient."""
+
+
+def _check_shown(values: NDArray[np.generic], seen: NDArray[np.generic], tag: str) -> None:
+    if seen.min() == seen.max() and values.min() != values.max():
+        raise _WrongTagError(
+            f"{tag} shows none of the picture's values, which lie between {float(values.min()):g} and "
+            f"{float(values.max()):g}: it would be of one grey"
+        )
 
 
 def _whole(value: int | bytes, dataset: Dataset) -> int:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from PIL import ImageOps
 
 from medtune.data.media import dicom
+from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.types import Box, Image, MediaRef, Size
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -63,6 +64,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 FORMATS = ("PNG", "JPEG", "TIFF")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _PICTURE_WITH_OTHERS = "MPO"
 """What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
 _JPEG_HEAD_BYTES = 2**16
@@ -200,6 +202,8 @@ def _open(path: Path) -> Iterator[PIL.Image.Image]:
     except PIL.Image.DecompressionBombError:
         raise ValueError(_too_large(path)) from None
     except PIL.UnidentifiedImageError:
+        if (other := other_format(path)) is not None:
+            raise ValueError(f"{path}: {other}, and call its column volume.") from None
         raise ValueError(
             f"{path}: wanted a PNG, JPEG, TIFF or DICOM image, this is none. "
             "Convert it (a DICOM file must start with the 128 byte preamble and DICM)."

@@ -34,6 +34,21 @@ def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
     return load_image(ref)
 
 
+def check_media(ref: MediaRef) -> None:
+    """Decodes a media item, of a film all frames one after another, and raises the error that says what is wrong."""
+    if ref.kind != "video":
+        load_media(ref)
+        return
+    from medtune.data.media.dicom import is_dicom
+    from medtune.data.media.videos.container import check_frames
+    from medtune.data.media.videos.read import video_frames
+
+    # The times of a clip are checked, too, and a cine DICOM is decoded for them.
+    video_frames(ref)
+    if not is_dicom(ref.path):
+        check_frames(ref.path)
+
+
 def media_shape(ref: MediaRef, sampling: Sampling | None = None) -> Shape | None:
     """Returns the size of an image, or the frame size and times of a video, without decoding; None for a volume."""
     if ref.kind == "volume":

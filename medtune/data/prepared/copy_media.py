@@ -1,6 +1,6 @@
 """Copies media files into a prepared folder, each once, under a name made from its content.
 
-An image is decoded and saved as PNG. A video is checked by its packets and by some of its frames, and linked; a cine
+An image is decoded and saved as PNG. A video is checked by its packets and by all of its frames, and linked; a cine
 DICOM is decoded and saved without loss. A NIfTI volume is decoded as a check and linked, because a copy of ten thousand
 scans would fill the disk. Where a video or a NIfTI file holds free text, a copy without it is made: frames and voxels
 are the same. A DICOM series is decoded and saved on its own grid, so that no header survives. An array
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import check_box, decode_image
-from medtune.data.media.videos.container import VIDEO_SUFFIXES, copy_without_texts, has_texts
+from medtune.data.media.videos.container import VIDEO_SUFFIXES, check_frames, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, without_texts, write_nifti
@@ -191,6 +191,7 @@ def _store_video(path: Path, folder: Path) -> CopiedFile:
         suffix = path.suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
             raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(VIDEO_SUFFIXES)}")
+        check_frames(path)
         if not has_texts(path):
             return replace(link_file(path, folder, suffix), size=extent.size, extent=extent)
         draft = _draft(folder, suffix)

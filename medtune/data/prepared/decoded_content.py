@@ -25,6 +25,8 @@ _ORIENTATION = "LPS"
 # Converters cut what scanners write outside of their round field of view, or keep it.
 _STORED = HuRange(-1024, 3071)
 _SOFT_TISSUE = HuRange(-150, 250)
+_FAT_HU = -80
+"""Fat has -80 HU or less, air -1000; every CT of a patient holds one of them."""
 _OPPOSITE = {"L": "R", "R": "L", "P": "A", "A": "P", "S": "I", "I": "S"}
 
 
@@ -92,13 +94,16 @@ class Content(NamedTuple):
     digest: str  # The SHA-256 of what is decoded, hex: the same for the same voxels or frames.
     # The perceptual hashes of some pictures of it, 0 for a flat one; empty if most of them are flat.
     pictures: tuple[int, ...]
+    # Whether a volume has values as those of air or fat, without which it is no CT in Hounsfield units.
+    is_in_hu: bool = True
 
 
 def decoded_content(kind: MediaKind, path: Path) -> Content | None:
     """Returns what the file of a video or of a volume shows; None for an image, whose name is made from its pixels."""
     if kind == "volume":
         volume = read_volume(path)
-        return Content(_digest(axial_slices(volume)), _hashes(volume_pictures(volume)))
+        is_in_hu = bool((volume.hu_IJK <= _FAT_HU).any())
+        return Content(_digest(axial_slices(volume)), _hashes(volume_pictures(volume)), is_in_hu)
     if kind == "video":
         count, frames_THWC = read_whole_frames(path, NUM_FRAMES)
         return Content(_digest(frames_THWC, count), _hashes(frames_THWC))

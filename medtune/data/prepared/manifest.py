@@ -4,8 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
+from medtune.data.files import json_file
 from medtune.data.prepared.lookalikes import Lookalikes
 from medtune.data.prepared.question_rows import ORIGINS
 from medtune.data.prepared.splits import Fractions
@@ -145,16 +149,13 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."
         )
     path = folder / MANIFEST
-    try:
-        read = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.is_file():
         raise ValueError(
             f"{folder}: this folder was not prepared by medtune (it has no {MANIFEST}). "
             f"Give a prepared one, or make it with `medtune prepare BENCHMARK --from {folder} --out DIR`."
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
-    version = read.get("format_version") if isinstance(read, dict) else None
+        )
+    read = json_file(path, dict, "an object; this manifest is damaged", todo=AGAIN)
+    version = read.get("format_version")
     if not isinstance(version, int):
         raise ValueError(f"{path}: this is no manifest of medtune (it states no format_version). {AGAIN}")
     if version != FORMAT_VERSION:
@@ -168,16 +169,19 @@ def read_manifest(folder: Path) -> Manifest:
         wrong = ", ".join(sorted(names ^ set(read)))
         raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
     try:
-        alike = read["lookalikes"]
-        lookalikes = Lookalikes(**{**alike, "contradictions": tuple(alike.get("contradictions", ()))})
-        lists = {
-            "fractions": Fractions(*read["fractions"]),
-            "own_splits": tuple(read["own_splits"]),
-            "notes": tuple(read["notes"]),
-        }
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
-    return Manifest(**(read | lists | {"lookalikes": lookalikes}))
+        manifest: Manifest = _typed().validate_python(read)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(
+            f"{path}: this manifest is damaged ({field}: {first['msg']}, got {first['input']!r:.60}). {AGAIN}"
+        ) from error
+    return manifest
+
+
+@cache
+def _typed() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)
 
 
 def write_prompts(folder: Path, templates: Mapping[str, str]) -> None:

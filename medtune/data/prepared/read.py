@@ -14,6 +14,7 @@ from medtune.data.prepared.lookalikes import TRAIN_TWIN, Look, Lookalike, lookal
 from medtune.data.prepared.manifest import (
     AGAIN,
     CACHE_FOLDER,
+    MANIFEST,
     MEDIA,
     MEDIA_FOLDER,
     QUESTIONS,
@@ -223,6 +224,8 @@ def open_prepared(root: Path) -> Prepared:
         raise ValueError(
             f"{root}: the manifest states {num_stated} questions, the table has {questions.num_rows}. {AGAIN}"
         )
+    if lacking := {*SPLITS} - (manifest.counts.keys() & manifest.num_patients.keys()):
+        raise ValueError(f"{root / MANIFEST}: counts or num_patients lacks the split {min(lacking)}. {AGAIN}")
     media_folder = root / MEDIA_FOLDER
     there = set(os.listdir(media_folder)) if media_folder.is_dir() else set()
     media = list(read_media(map_table(root / MEDIA)))

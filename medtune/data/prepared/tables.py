@@ -137,10 +137,12 @@ def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
 
 
 def map_table(path: Path) -> pa.Table:
-    """Returns a table of a prepared folder mapped into memory; no row is read yet."""
+    """Returns a table of a prepared folder, validated and mapped into memory; no row is made yet."""
     schema = _QUESTION_SCHEMA if path.name == QUESTIONS else _MEDIA_SCHEMA
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        # Without it, an offset that leads out of the file would end the process when a row is read.
+        table.validate(full=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"{path}: this table is missing or damaged ({type(error).__name__}). {AGAIN}") from error
     if not table.schema.equals(schema):

@@ -350,7 +350,7 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
     encoding = None if ref.encoding is None else stored[ref.encoding].file
     clip = ref.start_s, ref.end_s, ref.region
     return StoredMedia(
-        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())
+        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())[:2]
     )
 
 

@@ -29,8 +29,12 @@ class CsvLayout(NamedTuple):
     row_bytes: int  # The size of a row in bytes, judged by the beginning of the file.
 
 
-def csv_layout(path: Path) -> CsvLayout:
-    """Returns how a CSV file is written, judged by its beginning."""
+def csv_layout(path: Path, header_line: int | None = None) -> CsvLayout:
+    """Returns how a CSV file is written, judged by its beginning.
+
+    Args:
+        header_line: The line of the header, from 1; None for the first.
+    """
     with path.open("rb") as file:
         start = file.read(_SAMPLE_BYTES)
     if not start.strip():
@@ -39,8 +43,12 @@ def csv_layout(path: Path) -> CsvLayout:
     try:
         with path.open(encoding=encoding, newline="") as text:
             first = text.readline(_LONGEST_HEADER)
-            skipped = int(first.lower().startswith("sep="))
-            head = text.readline(_LONGEST_HEADER) if skipped else first
+            skipped = int(first.lower().startswith("sep=")) if header_line is None else header_line - 1
+            head = first
+            for _ in range(skipped):
+                head = text.readline(_LONGEST_HEADER)
+            if not head.strip() and skipped:
+                raise ValueError(f"{path}: line {skipped + 1} is empty, and no header. Correct --header.")
             delimiter = "\t" if path.suffix.lower() == ".tsv" else max(_DELIMITERS, key=head.count)
             text.seek(0)
             for _ in range(skipped):
@@ -58,7 +66,7 @@ def csv_layout(path: Path) -> CsvLayout:
     if width > len(columns):
         raise ValueError(
             f"{path}: the header has {len(columns)} cells, the first row {width}. Quote the cells that contain "
-            f"{delimiter!r}, or name the other columns."
+            f"{delimiter!r}, or name the other columns. Where titles stand above it, name its line: --header LINE."
         )
     row_bytes = len(start) // max(1, start.count(b"\n")) + 1
     return CsvLayout(delimiter, encoding, columns, skipped, header_lines, row_bytes)

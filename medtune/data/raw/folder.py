@@ -2,10 +2,8 @@
 
 import os
 import re
-import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from medtune.data.catalog import nearest
 from medtune.data.raw.source import Place, Reject, RowError
@@ -108,35 +106,6 @@ def raw_folder(root: Path | None, *, holds: str) -> Path:
     if not visible_entries(root):
         raise ValueError(f"{root}: wanted {holds}, the folder is empty. Download the data again.")
     return root
-
-
-def named_alike(folder: Path, written: str) -> list[Path]:
-    """Returns the files under a folder whose path is the written one but for capitals and the form of accents.
-
-    Windows takes names in any capitals, and macOS writes an accent as a character of its own.
-    """
-    found = [folder]
-    for part in PurePosixPath(written).parts:
-        found = [
-            there / name for there in found if there.is_dir() for name in _by_plain_name(there).get(_plain(part), ())
-        ]
-    return found
-
-
-@lru_cache(maxsize=64)
-def _listed_names(folder: Path, _changed_ns: int) -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = {}
-    for entry in folder.iterdir():
-        found.setdefault(_plain(entry.name), []).append(entry.name)
-    return found
-
-
-def _by_plain_name(folder: Path) -> Mapping[str, Sequence[str]]:
-    return _listed_names(folder, folder.stat().st_mtime_ns)
-
-
-def _plain(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
 
 
 def visible_entries(folder: Path) -> list[Path]:

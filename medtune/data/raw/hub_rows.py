@@ -4,20 +4,17 @@ Rows are read one batch after another, so that a file of any size takes little m
 a path or bytes, and nothing is decoded. Code that comes with a data set is never run.
 
 Source: the library's documentation, huggingface.co/docs/datasets (5.2).
-
-Reads the sheets of .xlsx workbooks with openpyxl.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
-from zipfile import BadZipFile
 
 from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
 from medtune.data.raw.source import HubId, Place
@@ -51,6 +48,7 @@ BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parque
 """The builder of `datasets` that reads files of each suffix; openpyxl reads workbooks."""
 SAVED = ("dataset_dict.json", "state.json")
 """The files that tell a folder which `save_to_disk` wrote."""
+NO_HEADER = "--sheet and --header belong to workbooks and text files; this file states its columns itself."
 _CHUNK_BYTES = 8 << 20
 _ROWS = 1000
 _ROWS_WITH_MEDIA = 16
@@ -82,19 +80,35 @@ class RowSet:
     # The names of the classes of each column that holds class labels.
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # What had to be told from the file itself: its code page, or its sheet.
+    header: str = ""  # Where the header was found, and how another one is named; "" where there is no choice.
 
 
-def file_rows(path: Path, *, name: str) -> RowSet:
-    """Returns the rows of a CSV, TSV, .xlsx, Parquet or Arrow file; every cell of a CSV file is text."""
+def file_rows(path: Path, *, name: str, sheet: str | None = None, header: int | None = None) -> RowSet:
+    """Returns the rows of a CSV, TSV, .xlsx, Parquet or Arrow file; every cell of a CSV file is text.
+
+    Args:
+        sheet: The sheet of a workbook; None for the first with rows.
+        header: The row of a workbook or the line of a text file with the columns' names; None for the first.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
     builder = BUILDERS.get(path.suffix.lower())
     if builder is None:
         raise ValueError(f'{path}: wanted {", ".join(BUILDERS)} or JSON. Save a spreadsheet as .xlsx or "CSV UTF-8".')
     if builder == "":
-        return _sheet(path, name)
+        from medtune.data.raw.workbooks import read_sheet
+
+        return read_sheet(path, name, sheet, header)
+    if sheet is not None:
+        raise ValueError(f"{path}: --sheet names a sheet of a workbook ({XLSX}), and this file is none. Leave it out.")
+    if header is not None and builder != "csv":
+        raise ValueError(f"{path}: {NO_HEADER}")
     with _explained(str(path)):
-        return _csv_rows(path, name) if builder == "csv" else _row_set(_streamed(builder, path, {}), name, split=None)
+        return (
+            _csv_rows(path, name, header)
+            if builder == "csv"
+            else _row_set(_streamed(builder, path, {}), name, split=None)
+        )
 
 
 def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
@@ -130,10 +144,10 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
         return [_row_set(part, str(name), split=str(name)) for name, part in loaded.items()]
 
 
-def _csv_rows(path: Path, name: str) -> RowSet:
+def _csv_rows(path: Path, name: str, header: int | None) -> RowSet:
     import datasets
 
-    layout = csv_layout(path)
+    layout = csv_layout(path, header)
     settings: dict[str, object] = {
         "sep": layout.delimiter,
         "encoding": layout.encoding,
@@ -159,29 +173,8 @@ def _csv_rows(path: Path, name: str) -> RowSet:
             raise ValueError(f"{path}: {fault}") from error
 
     columns = tuple(column.strip() for column in layout.columns)
-    return RowSet(name, None, columns, lines, notes=code_page_note(name, path, layout.encoding))
-
-
-def _sheet(path: Path, name: str) -> RowSet:
-    titles = filled_sheets(path)
-    if not titles:
-        raise ValueError(f"{path}: no sheet has a header with a row under it. Save the table again.")
-    _, header = next(sheet_rows(path, titles[0]))
-    width = max(place for place, cell in enumerate(header, start=1) if cell not in (None, ""))
-    columns = tuple(
-        str(cell).strip() if cell not in (None, "") else f"Unnamed: {n}" for n, cell in enumerate(header[:width])
-    )
-    if twice := next((column for column in columns if columns.count(column) > 1), None):
-        raise ValueError(f"{path}: the column {twice!r} comes {columns.count(twice)} times. Rename one of them.")
-
-    def rows() -> Iterator[Row]:
-        lines = sheet_rows(path, titles[0])
-        next(lines)
-        for number, cells in lines:
-            yield Row(Place(name, number), dict(zip(columns, [*cells, *[None] * width], strict=False)))
-
-    left = f"{name}: the sheet {titles[0]!r} is read; {len(titles) - 1} other sheets with rows are not"
-    return RowSet(name, None, columns, rows, notes=(left,) if titles[1:] else ())
+    said = f"The header is taken from line {layout.skipped_lines + 1}; --header LINE takes another."
+    return RowSet(name, None, columns, lines, notes=code_page_note(name, path, layout.encoding), header=said)
 
 
 def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:
@@ -326,46 +319,3 @@ def _explained(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: cannot be read as a table: {' '.join(str(cause).split())[:300]}") from error
     finally:
         logging.set_verbosity(verbosity)
-
-
-if TYPE_CHECKING:
-    from openpyxl.workbook import Workbook
-
-
-@contextmanager
-def open_workbook(path: Path) -> Iterator[Workbook]:
-    """Opens a workbook whose sheets are read row by row, with the values that formulas had when it was saved."""
-    # openpyxl loads slowly, and only .xlsx tables need it.
-    import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, InvalidFileException, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
-    try:
-        yield book
-    finally:
-        book.close()
-
-
-def sheet_rows(path: Path, title: str) -> Iterator[tuple[int, Sequence[object]]]:
-    """Yields the number and the cells of each row of a sheet that is not empty; a date is its ISO text."""
-    with open_workbook(path) as book:
-        for number, row in enumerate(book[title].iter_rows(values_only=True), start=1):
-            cells = [_plain(cell) for cell in row]
-            if any(cell not in (None, "") for cell in cells):
-                yield number, cells
-
-
-def filled_sheets(path: Path) -> list[str]:
-    """Returns the titles of the sheets that have a header and a row, in their order."""
-    with open_workbook(path) as book:
-        titles = [sheet.title for sheet in book.worksheets if sheet.sheet_state == "visible"]
-    return [title for title in titles if sum(1 for _ in zip(range(2), sheet_rows(path, title), strict=False)) == 2]
-
-
-def _plain(cell: object) -> object:
-    if isinstance(cell, float) and cell.is_integer():
-        return int(cell)
-    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell).removesuffix(" 00:00:00")

@@ -159,8 +159,17 @@ class TableOptions:
     unanswered: bool = False
     # The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
     splits: Mapping[str, str] = field(default_factory=dict)
+    sheet: str | None = None  # The sheet of a workbook; None takes the first with rows.
+    header: int | None = None  # The row or line with the names of the columns, from 1; None takes the first filled one.
     # The number of patients of each split after which a data set of the hub is read no further; None reads all.
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.patient is not None and self.patient.groups > 1:
+            raise ValueError(
+                f"--patient {self.patient.pattern!r}: wanted one group in parentheses, which is the patient, got "
+                f"{self.patient.groups}. Write the others as (?:...), or put one around all that tells the patient."
+            )
 
     def renamed(self, answer: str) -> str:
         """Returns an answer of the data in the words that the user gives it."""
@@ -318,6 +327,7 @@ class Source:
         text_unit: What a free answer is where it is a whole text, as a noun, e.g. "report". Where leaks are kept, the
             test questions whose text stands word for word in train are then counted among them; "" for short answers.
         has_columns: Whether the files have columns, one of which may name patients.
+        has_sheets: Whether the files may be workbooks, whose sheet and header row the user names.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -338,4 +348,5 @@ class Source:
     keeps_leaks: bool = False
     text_unit: str = ""
     has_columns: bool = True
+    has_sheets: bool = False
     name: str = ""

@@ -88,7 +88,7 @@ AUDIT_CONDITIONS: tuple[Condition, ...] = (
     "stated_answer",
 )
 """The conditions that an audit asks under, beside the condition "image"."""
-_ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
+ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 
 def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditions: Sequence[Condition]) -> None:
@@ -98,7 +98,7 @@ def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditi
         raise ValueError(
             f"the condition 'shuffled_frames' is not for {' and '.join(kinds)}; leave it out of eval.conditions"
         )
-    _check_anatomy(groups, benchmark, [condition for condition in conditions if condition in _ANATOMY_NAMED])
+    _check_anatomy(groups, benchmark, [condition for condition in conditions if condition in ANATOMY_NAMED])
 
 
 def _check_anatomy(groups: Sequence[MediaGroup], benchmark: Benchmark, ablation: Sequence[Condition]) -> None:
@@ -116,7 +116,7 @@ def _check_anatomy(groups: Sequence[MediaGroup], benchmark: Benchmark, ablation:
     if benchmark.wording != OUR_WORDING and len(ablation) == 1:
         raise ValueError(
             f"under official prompts, which may name the organ, the condition {ablation[0]!r} has to be compared with "
-            f"its other half; wanted {' and '.join(_ANATOMY_NAMED)} in eval.conditions"
+            f"its other half; wanted {' and '.join(ANATOMY_NAMED)} in eval.conditions"
         )
     if unworded and not any(named_organ(question) for group in groups for question in group.questions):
         raise ValueError(

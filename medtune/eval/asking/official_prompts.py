@@ -64,9 +64,10 @@ class OfficialPrompts(NamedTuple):
     # A function that reads the templates by name from a folder with the benchmark's own files of plain text; None where
     # it has none.
     from_texts: Callable[[Path], Mapping[str, str]] | None = None
-    # Whether numbers may stand among published ones only under these prompts. They may without them where the published
-    # numbers were made with several kits, each with prompts of its own.
-    needed: bool = True
+    # Whether the number of a question may stand among published ones only under these prompts. It may without them
+    # where the published numbers were made with several kits, each with prompts of its own, or with prompts that were
+    # not published.
+    needed: Callable[[Question], bool] = lambda question: True
 
     @property
     def whose(self) -> str:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 from medtune.data.catalog import nearest
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import AnswerFormat, Condition, Prompt, Question
+from medtune.data.yaml_text import yaml_file
 from medtune.eval.asking.official_prompts import PICTURES_GAP, SHOWN_GAP, OfficialPrompts, ShownAs, wording_name
 from medtune.eval.benchmark import Benchmark, Render
 
@@ -30,9 +29,9 @@ def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, st
         made = " It is a YAML file, which `medtune prompts` makes or you write" if file.is_dir() else ""
         raise FileNotFoundError(f"{file}: there is no such file of prompts; check --prompts.{made}")
     try:
-        found = yaml.safe_load(file.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: broken YAML ({type(error).__name__}). Correct it, or write it again") from None
+        found = yaml_file(file)
+    except ValueError as error:
+        raise ValueError(f"{file}: broken YAML ({error}). Correct it, or write it again") from error
     if not isinstance(found, dict) or not found:
         raise ValueError(f"{file}: wanted lines like NAME: TEXT. The names are {official.listed}")
     for name, text in found.items():

@@ -19,8 +19,9 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from medtune.data.raw.hub_rows import XLSX, open_workbook
+from medtune.data.raw.hub_rows import XLSX
 from medtune.data.raw.lettered_options import split_options
+from medtune.data.raw.workbooks import open_workbook
 
 PREDICTION = "prediction"
 """The column with the model's replies, in VLMEvalKit's tables."""

@@ -8,11 +8,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from medtune.data.control_characters import without_controls
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **context: object) -> str:
-    """Returns a page made from a template in `templates/`; every value is escaped.
+    """Returns a page made from a template in `templates/`; every value is escaped, and loses control characters.
 
     The content security policy of the page allows only its own style and script, by their hashes, and images in data:
     URIs. A browser therefore runs no other script, even if one got into the page.
@@ -24,7 +26,7 @@ def render(template: str, **context: object) -> str:
     )
     page = _environment().get_template(template)
     # Both are files of this package and need no escaping.
-    return page.render(style=Markup(style), script=Markup(script), policy=policy, **context)
+    return without_controls(page.render(style=Markup(style), script=Markup(script), policy=policy, **context))
 
 
 def _asset(name: str) -> str:

@@ -1,18 +1,18 @@
 """Reads a run folder: everything that the report shows, checked and as plain data."""
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import yaml
 from pydantic import with_config
 
 from medtune.data.types import Interval
+from medtune.data.yaml_text import yaml_text
 from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import DataLabel
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.phase_schema import Phase
 from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
@@ -127,8 +127,8 @@ def _needed(folder: Path, name: str, hint: str) -> Path:
 def _recipe(path: Path) -> tuple[str, dict[str, object]]:
     try:
         text = path.read_text("utf-8")
-        tree = yaml.safe_load(text)
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        tree = yaml_text(text, where=str(path))
+    except ValueError as error:
         raise ValueError(f"{path}: not valid YAML ({error}). {AGAIN}") from error
     if not isinstance(tree, dict):
         raise ValueError(f"{path}: wanted a recipe with its blocks, got {tree!r:.40}. {AGAIN}")
@@ -138,12 +138,8 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
 def _curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
     if not path.is_file():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        try:
-            rows = list(csv.DictReader(file))
-            found = {name: tuple(_points(rows, name)) for name in names}
-        except (csv.Error, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: not the table of a run ({error!r}). {AGAIN}") from error
+    rows = read_metrics(path)
+    found = {name: tuple(_points(rows, name)) for name in names}
     return {name: points for name, points in found.items() if points}
 
 

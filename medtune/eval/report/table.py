@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.data.control_characters import without_controls
 from medtune.data.readable import spoken
 from medtune.eval.results.phase_schema import counted_text
 from medtune.eval.scoring.tables import Table
@@ -147,12 +148,12 @@ def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
+    r"""Returns a text for Markdown and HTML: their special characters escaped, without line breaks or control codes.
 
     >>> escaped("<b>a|b</b>")
     '&lt;b\\>a\\|b&lt;/b\\>'
     """
-    plain = " ".join(text.replace(MINUS, "-").replace(NONE, "-").split())
+    plain = " ".join(without_controls(text).replace(MINUS, "-").replace(NONE, "-").split())
     return _SPECIAL.sub(r"\\\1", plain).replace("&", "&amp;").replace("<", "&lt;")
 
 

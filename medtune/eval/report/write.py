@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from medtune.data.control_characters import without_controls
 from medtune.eval.benchmark import PaperOf
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answer_classes import matrix_table
@@ -92,7 +93,7 @@ def _paper_lines(report: Report) -> Iterator[str]:
 
 def _code(text: str) -> list[str]:
     fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
-    return [fence, text, fence]
+    return [fence, without_controls(text), fence]
 
 
 HTML, MARKDOWN = "report.html", "report.md"

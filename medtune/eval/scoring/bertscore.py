@@ -2,10 +2,18 @@
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from medtune.eval.metric import Metric, ParsedReply
+from medtune.eval.statistics.column_sums import Statistic, mean_of
+
+BERTSCORE = "bertscore_f1"
+"""The name of the metric where an evaluation names a text model."""
 PAPER_MODEL = "bert-base-multilingual-cased"
+_ENDS = 2
+"""The positions that models such as RoBERTa keep for other purposes."""
 
 
 class BertScore(NamedTuple):
@@ -53,9 +61,49 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
     check_model(model)
     if not texts:
         return []
-    import bert_score
+    pairs = list(zip(texts, references, strict=True))
+    known = _known(model)
+    if new := [pair for pair in dict.fromkeys(pairs) if pair not in known]:
+        found = load_text_model(model).score(*map(list, zip(*new, strict=True)), batch_size=8)
+        known |= {pair: BertScore(*map(float, row)) for pair, *row in zip(new, *found, strict=True)}
+    return [known[pair] for pair in pairs]
 
-    found = bert_score.score(
-        list(texts), list(references), model_type=model.name, num_layers=model.layer, lang="en", batch_size=8
-    )
-    return [BertScore(*map(float, row)) for row in zip(*found, strict=True)]
+
+@lru_cache(maxsize=1)
+def _known(model: BertModel) -> dict[tuple[str, str], BertScore]:
+    """Returns the scores of texts and references so far, which tables, metrics and their intervals ask for in turn."""
+    return {}
+
+
+def mean_f1(model: BertModel) -> Metric:
+    """Returns the mean BERTScore F1 of free texts; a reply that no parser read is an empty text."""
+
+    def of_rows(rows: Sequence[ParsedReply]) -> Statistic:
+        scores = bert_scores([row.parsed or "" for row in rows], [row.question.answer for row in rows], model)
+        return mean_of([score.f1 for score in scores])
+
+    return Metric(of_rows, worst=-1.0, best=1.0, silent=0.0, covers=lambda question: question.answer_kind == "text")
+
+
+@lru_cache(maxsize=1)
+def load_text_model(model: BertModel) -> Any:
+    """Returns bert-score's scorer of a model, after one text was scored: what it lacks is said before a model answers.
+
+    Raises:
+        ValueError: The model is not here and the hub did not give it, or bert-score does not read it.
+    """
+    from bert_score import BERTScorer
+
+    try:
+        scorer = BERTScorer(model_type=model.name, num_layers=model.layer, lang="en")
+        # A tokenizer that states no length has one of 1e30, to which no text can be cut.
+        tokenizer, most = scorer._tokenizer, scorer._model.config.max_position_embeddings
+        if tokenizer.model_max_length > most:
+            tokenizer.model_max_length = most - _ENDS
+        scorer.score(["a cyst"], ["a cyst"])
+    except (OSError, KeyError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"--bertscore (eval.bertscore) {model.name}: bert-score cannot use this model: "
+            f"{str(error).strip().partition(chr(10))[0]}. Name a model of the hub, or FOLDER:LAYER"
+        ) from error
+    return scorer

@@ -11,7 +11,7 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
-from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
@@ -185,6 +185,7 @@ def score_phase(
             ),
         )
 
+    metrics = benchmark.metrics if text_model is None else {**benchmark.metrics, BERTSCORE: mean_f1(text_model)}
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     replied = _asked_for_replies(questions, predictions, benchmark)
     return PhaseScores(
@@ -197,7 +198,7 @@ def score_phase(
         },
         metrics={
             condition: {
-                name: _every_metric(parsed if name == parser else replied(name, parsed), benchmark)
+                name: _every_metric(parsed if name == parser else replied(name, parsed), metrics)
                 for name, parsed in parsers.items()
             }
             for condition, parsers in replies.items()
@@ -323,11 +324,11 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     )
 
 
-def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
-    found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
+def _every_metric(rows: Sequence[ParsedReply], metrics: Mapping[str, Metric]) -> dict[str, Score]:
+    found = {name: metric.covered(rows) for name, metric in metrics.items()}
     asked = [row.question for row in rows]
-    defined = [name for name, metric in benchmark.metrics.items() if found[name] and metric.is_defined_on(asked)]
-    return {name: score_rows(found[name], benchmark.metrics[name]) for name in defined}
+    defined = [name for name, metric in metrics.items() if found[name] and metric.is_defined_on(asked)]
+    return {name: score_rows(found[name], metrics[name]) for name in defined}
 
 
 def _outside(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:

@@ -43,7 +43,7 @@ def why_unlike_published(
     if missing := benchmark.missing(questions):
         return f"the questions are {missing}"
     official = benchmark.official
-    if official is not None and official.needed and label.prompts == OUR_WORDING:
+    if official is not None and label.prompts == OUR_WORDING and any(map(official.needed, questions)):
         return "the questions were asked in our words, not with the official prompts"
     if parser is not None and parser not in benchmark.parsers:
         return "the likelihood of the options was read, while the published models replied in words"

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, parameters_of_parts, root_of
+from medtune.models.tuning.adapters import is_target
+from medtune.models.tuning.name_pattern import fits
 from medtune.models.tuning.plan import Lora, PartName, Tuning
 from medtune.models.tuning.quantize import adapted_modules, is_adapted, is_quantized
 
@@ -146,7 +148,7 @@ def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
             continue
         owner, root = root_of(name, model.part_roots)
         local = name.removeprefix(f"{root}.")
-        if owner == part and name != root and (how.lora.targets is None or re.fullmatch(how.lora.targets, local)):
+        if owner == part and name != root and is_target(how.lora, part, local):
             found.append(name)
     return found
 
@@ -162,7 +164,7 @@ def adapted_parameters(model: Model, part: PartName, tuning: Tuning) -> list[str
         of_experts = (
             parameter.dim() == 3 and min(parameter.shape) > 1 and not type(owner).__module__.startswith("torch.")
         )
-        if of_experts and re.fullmatch(how.lora.targets, name.removeprefix(f"{root}.")):
+        if of_experts and is_target(how.lora, part, name.removeprefix(f"{root}.")):
             found.append(name)
     return found
 
@@ -176,7 +178,7 @@ def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
         return False
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     local = inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
-    return re.fullmatch(how.parameters, local) is not None
+    return fits(how.parameters, local, field=f"model.tuning.{part}.parameters")
 
 
 def without_adapters(model: nn.Module) -> None:

@@ -8,9 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from annotated_types import Interval
+
+from medtune.data.bounds import LARGEST, NotNegative, Positive, check_bounds
 from medtune.data.types import VolumesAs
 
 NO_LIKELIHOOD = "a model behind an endpoint gives no log-probabilities of given options"
@@ -56,20 +59,20 @@ class Endpoint:
     base_url: str
     model: str
     key_env: str | None = None
-    concurrency: int = 4
-    timeout_s: float = 120.0
-    max_retries: int = 6
-    usd_per_million_input_tokens: float | None = None
-    usd_per_million_output_tokens: float | None = None
-    max_usd: float | None = None
+    concurrency: Annotated[int, Interval(ge=1, le=4096)] = 4
+    timeout_s: Annotated[float, Interval(gt=0, le=1e6)] = 120.0
+    max_retries: Annotated[int, Interval(ge=0, le=1000)] = 6
+    usd_per_million_input_tokens: NotNegative | None = None
+    usd_per_million_output_tokens: NotNegative | None = None
+    max_usd: Positive | None = None
     image_detail: Literal["auto", "low", "high"] = "auto"
-    image_max_side: int | None = None
-    video_frames: int = 16
-    video_frames_per_s: float | None = None
+    image_max_side: Annotated[int, Interval(ge=LEAST_IMAGE_SIDE, le=LARGEST)] | None = None
+    video_frames: Annotated[int, Interval(ge=1, le=100_000)] = 16
+    video_frames_per_s: Annotated[float, Interval(gt=0, le=1000)] | None = None
     volumes_as: VolumesAs | None = None
     agent: bool = False
     image_format: Literal["png", "jpeg"] = "png"
-    temperature: float | None = 0.0
+    temperature: Annotated[float, Interval(ge=0, le=100)] | None = 0.0
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     stream: bool = False
     prompt_logprobs: bool = False
@@ -111,27 +114,12 @@ def check_endpoint(endpoint: Endpoint, *, where: str) -> None:
             f"{where}.key_env must be the name of an environment variable, e.g. OPENAI_API_KEY; the key itself must "
             "not stand in a recipe"
         )
-    for name, value, least in (
-        ("concurrency", endpoint.concurrency, 1),
-        ("max_retries", endpoint.max_retries, 0),
-        ("usd_per_million_input_tokens", endpoint.usd_per_million_input_tokens or 0, 0),
-        ("usd_per_million_output_tokens", endpoint.usd_per_million_output_tokens or 0, 0),
-        ("image_max_side", endpoint.image_max_side or LEAST_IMAGE_SIDE, LEAST_IMAGE_SIDE),
-        ("video_frames", endpoint.video_frames, 1),
-        ("temperature", endpoint.temperature or 0, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{where}.{name} is {value}; it must be at least {least}")
-    for name, number in (("timeout_s", endpoint.timeout_s), ("video_frames_per_s", endpoint.video_frames_per_s)):
-        if number is not None and number <= 0:
-            raise ValueError(f"{where}.{name} is {number}; it must be above 0")
+    check_bounds(endpoint, where=f"{where}.")
     if endpoint.max_usd is not None and not endpoint.has_prices:
         raise ValueError(
             f"{where}.max_usd needs usd_per_million_input_tokens and usd_per_million_output_tokens: without prices "
             "nobody can tell when it is reached"
         )
-    if endpoint.max_usd is not None and endpoint.max_usd <= 0:
-        raise ValueError(f"{where}.max_usd is {endpoint.max_usd}; it must be above 0")
 
 
 def _check_url(url: str, where: str) -> None:

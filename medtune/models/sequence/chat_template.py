@@ -29,6 +29,7 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder, user_turns
+from medtune.models.sequence.template_limits import refuse_endless
 from medtune.models.weights.loading_options import Thinking
 
 PROMPT_DATE = datetime.date(2024, 7, 26)
@@ -51,6 +52,7 @@ def set_date(processor: Any) -> dict[str, str]:
     Returns:
         What weights.json says of it; nothing where the template names no day.
     """
+    refuse_endless(processor)
     template = _template(processor)
     if template is None or not _DATED.search(template):
         return {}
@@ -70,6 +72,7 @@ def set_thinking(processor: Any, mode: Thinking) -> None:
     A template with the usual switch (`enable_thinking`) has it set. With "off", a thought that is still open at the end
     of the prompt is closed there. "keep" changes nothing.
     """
+    refuse_endless(processor)
     template = _template(processor)
     if mode == "keep" or template is None:
         return

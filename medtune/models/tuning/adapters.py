@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, parameters_of_parts, root_of
 from medtune.models.placing import is_on_the_host
+from medtune.models.tuning.name_pattern import fits
 from medtune.models.tuning.plan import Lora, PartName
 from medtune.models.tuning.quantize import (
     adapted_modules,
@@ -36,7 +37,7 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
     adapted = False
     for root in model.part_roots[part]:
         names = linear_names(model, part, root)
-        chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
+        chosen = [name for name in names if is_target(lora, part, name)]
         stacks = chosen_stacks(model, part, root, lora)
         if not (chosen or stacks):
             continue
@@ -53,7 +54,7 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             target_parameters=stacks or None,
             use_rslora=lora.rslora,
             use_dora=lora.dora and not counted_only,
-            # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
+            # The weights that pissa begins with are computed once for a run, by `starting_weights`.
             init_lora_weights="gaussian" if lora.init == "gaussian" else True,
         )
         with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
@@ -84,11 +85,16 @@ def chosen_stacks(model: Model, part: PartName, root: str, lora: Lora) -> list[s
     """Returns the names of the stacks of matrices under a root that are adapted: those that the targets name."""
     if lora.targets is None:
         return []
-    return [name for name in stack_names(model, part, root) if re.fullmatch(lora.targets, name)]
+    return [name for name in stack_names(model, part, root) if is_target(lora, part, name)]
+
+
+def is_target(lora: Lora, part: PartName, name: str) -> bool:
+    """Returns whether the targets, if there are any, name a layer or a stack by its name inside the part."""
+    return lora.targets is None or fits(lora.targets, name, field=f"model.tuning.{part}.lora.targets")
 
 
 def _refuse_for_stacks(part: PartName, lora: Lora, stacks: Sequence[str]) -> None:
-    refused = {"dora": lora.dora, "dropout": lora.dropout > 0, "init": lora.init in ("pissa", "eva")}
+    refused = {"dora": lora.dora, "dropout": lora.dropout > 0, "init": lora.init == "pissa"}
     if wrong := [name for name, is_set in refused.items() if is_set]:
         field = f"model.tuning.{part}.lora"
         raise ValueError(
@@ -170,15 +176,16 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
     stacks = {name.rpartition(".")[0]: name for root, _ in roots for name in stack_names(model, part, root)}
     field, notes = f"model.tuning.{part}.lora.targets", []
     for said, pattern in alternatives(lora.targets):
-        fits, beside = ([name for name in names if re.fullmatch(pattern, name)] for names in (able, sorted(others)))
-        if beside and not fits and beside[0] in stacks:
+        fitting = [name for name in able if fits(pattern, name, field=field)]
+        beside = [name for name in sorted(others) if fits(pattern, name, field=field)]
+        if beside and not fitting and beside[0] in stacks:
             raise ValueError(
                 f"{field}: {said!r} names {beside[0]}, which holds stacks of matrices; name these, for instance "
                 f"{re.escape(stacks[beside[0]])}"
             )
         beside = [name for name in beside if name not in stacks]
         named = ", ".join(beside[:_NAMED]) + (", ..." if len(beside) > _NAMED else "")
-        if beside and not fits:
+        if beside and not fitting:
             raise ValueError(
                 f"{field}: {said!r} names {named}, which exists and cannot be adapted (no linear layer inside the "
                 f"part: an output layer, embedding, router or the like). Leave it out, or train its weights whole: "
@@ -186,7 +193,7 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
             )
         if beside:
             notes.append(f"{field}: {said!r} also fits {named}, which cannot be adapted and stays as it is")
-        elif not fits:
+        elif not fitting:
             notes.append(f"{field}: {said!r} fits no layer of the part and adapts nothing")
     return notes
 

@@ -1,7 +1,6 @@
 """Applies a tuning plan to a model: freezes, adapts or trains each part, and checks which parts get gradients."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from medtune.models.contract import PARTS, Model, parameters_of_parts, root_of
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.tuning.adapters import inject_lora, target_notes, unadapted_notes
+from medtune.models.tuning.name_pattern import fits
 from medtune.models.tuning.plan import Mode, OptimizerName, PartName, PartTuning, ScheduleName, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, stored_bytes, widen_learning
 
@@ -136,7 +136,11 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
     for part, how in tuning.parts().items():
         named = {name: _local_name(roots, name) for name, _ in own[part]}
         pattern = how.parameters if how.mode in ("part", "lora") else None
-        whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
+        whole = {
+            name
+            for name, local in named.items()
+            if pattern is not None and fits(pattern, local, field=f"model.tuning.{part}.parameters")
+        }
         if pattern is not None and not whole:
             raise ValueError(
                 f"model.tuning.{part}.parameters: {pattern!r} fits no parameter of the part; there are for instance "

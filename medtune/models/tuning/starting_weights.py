@@ -1,8 +1,8 @@
 """Computes the weights that learning begins with, where they come from the model itself (PiSSA) or from data.
 
-EVA gives adapters, and the words start a projector, weights that come from training data. All three replace ordinary
-weights that are there already. They are computed once for a run and kept in a file, because a decomposition comes out
-differently on another machine.
+The words start a projector with weights that come from training data. Both replace ordinary weights that are there
+already. They are computed once for a run and kept in a file, because a decomposition comes out differently on another
+machine.
 
 Shape legend: M media items, X features of an item, H values that a projector's scores read, K visual tokens, V codes of
 a token, C codes in use, E embedding width, I inputs of a layer, R rank or principal components.
@@ -13,24 +13,21 @@ they were at the beginning, so that `take_out` can make the same remaining weigh
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from medtune.models.contract import MediaBatch, Model, root_of
+from medtune.models.contract import Model, root_of
 from medtune.models.projectors.vocabulary import VocabularyProjector
-from medtune.models.sequence.packing import PackedRows
 from medtune.models.sharding.unread import convert_when_read, weights_stay_unread
-from medtune.models.tuning.plan import InitName, PartName, Tuning
+from medtune.models.tuning.plan import PartName, Tuning
 from medtune.models.tuning.quantize import is_lora
 
 if TYPE_CHECKING:
-    from peft import LoraConfig
     from peft.tuners.lora import LoraLayer
 
 FAST_PISSA = "pissa_niter_16"
@@ -51,26 +48,33 @@ the scores of codes without a word lie, a mark, and what is added to the spread 
 
 Source: measured with pocket on pocket_fetal_phantom_lora's data; docs/training.md has the figures.
 """
-MOST_PASSES = 200
-"""The number of forward passes after which EVA gives up; it usually needs about ten."""
 Starts = Mapping[str, Tensor]
 """A and B of every PiSSA adapter as they were at the beginning, float32, by the name of the parameter."""
 NO_STARTS: Starts = {}
 _A, _B = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
-def parts_with(tunings: Sequence[Tuning], init: InitName) -> set[PartName]:
-    """Returns the parts whose adapters begin in a certain way, in any of the tunings."""
+def parts_with_pissa(tunings: Sequence[Tuning]) -> set[PartName]:
+    """Returns the parts whose adapters begin with PiSSA, in any of the tunings."""
     return {
-        part for each in tunings for part, how in each.parts().items() if how.mode == "lora" and how.lora.init == init
+        part
+        for each in tunings
+        for part, how in each.parts().items()
+        if how.mode == "lora" and how.lora.init == "pissa"
     }
+
+
+def check_starts(model: Model, tunings: Sequence[Tuning]) -> None:
+    """Refuses adapted layers that are too small for PiSSA, or of another kind; the weights are not looked at."""
+    for name, layer in _adapted(model, parts_with_pissa(tunings)):
+        _refuse_layer(name, layer)
 
 
 def start_pissa(model: Model, parts: set[PartName]) -> Starts:
     """Gives the adapters of some parts their PiSSA weights, takes these out of the weights, and returns them."""
     starts: dict[str, Tensor] = {}
     for name, layer in _adapted(model, parts):
-        _refuse_layer(name, layer, "pissa")
+        _refuse_layer(name, layer)
         layer.pissa_init("default", FAST_PISSA)
         for suffix in (_A, _B):
             starts[name + suffix] = model.get_parameter(name + suffix).detach().float().cpu().clone()
@@ -97,33 +101,6 @@ def take_out(model: nn.Module, starts: Starts) -> None:
 
 def _rest(A: Tensor, B: Tensor, weight: Tensor) -> Tensor:
     return (weight.float() - B @ A).to(weight.dtype)
-
-
-def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -> None:
-    """Gives the adapters of some parts their EVA weights: A is made of what goes into the layer, and B stays zero.
-
-    All tokens count but padding, visual tokens too. The rank is not redistributed between layers (EVA's rho is 1), so
-    that the adapters keep the shape that the recipe says.
-
-    Args:
-        model: The model, with adapters that change nothing yet, on the device that it will learn on.
-        batches: Training batches, without an end; each is asked for when it is needed.
-    """
-    from peft import EvaConfig, LoraConfig
-
-    layers = dict(_adapted(model, parts))
-    for name, layer in layers.items():
-        _refuse_layer(name, layer, "eva")
-    for rank in {layer.r["default"] for layer in layers.values()}:
-        names = [name for name, layer in layers.items() if layer.r["default"] == rank]
-        config = LoraConfig(
-            r=rank,
-            init_lora_weights="eva",
-            eva_config=EvaConfig(rho=1.0),
-            target_modules="|".join(re.escape(f"{name}.base_layer") for name in names),
-        )
-        for name, components_RI in _components(model, config, batches).items():
-            layers[name.removesuffix(".base_layer")].lora_A["default"].weight.data.copy_(components_RI)
 
 
 class Lesson(NamedTuple):
@@ -229,64 +206,6 @@ def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
     return found
 
 
-class EvaBatch(NamedTuple):
-    """A batch that EVA shows the model."""
-
-    rows: PackedRows
-    media: MediaBatch | None  # The media items; None if the batch shows none.
-
-
-class _Ticket:
-    def to(self, device: torch.device) -> _Ticket:
-        return self
-
-
-def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -> dict[str, Tensor]:
-    from peft import get_eva_state_dict
-
-    device = next(model.parameters()).device
-    passes = iter(range(MOST_PASSES))
-    current: list[EvaBatch] = []
-
-    def prepare(ticket: _Ticket, config: LoraConfig) -> Tensor:
-        if next(passes, None) is None:
-            raise ValueError(
-                f"model.tuning.*.lora.init eva: after {MOST_PASSES} batches the inputs of the layers had not settled, "
-                f"or all had fewer tokens than lora.r {config.r}; raise train.micro_batch_size, lower lora.r, or take "
-                "the default init"
-            )
-        current[:] = [next(batches)]
-        return current[0].rows.counted.to(device)
-
-    def forward(model: Model, ticket: _Ticket) -> None:
-        rows, media = current[0]
-        model(rows.to(device), None if media is None else model.encode(media))
-
-    def inputs(given: tuple[Tensor, ...], counted_BL: Tensor, name: str) -> Tensor:
-        states = given[0]
-        if states.shape[:-1] == counted_BL.shape:
-            return states[counted_BL]
-        return states.reshape(-1, states.shape[-1])
-
-    try:
-        found: dict[str, Tensor] = get_eva_state_dict(
-            model,
-            [_Ticket()],
-            config,
-            forward_fn=forward,
-            prepare_model_inputs_fn=prepare,
-            prepare_layer_inputs_fn=inputs,
-            gather_distributed_inputs=False,
-            show_progress_bar=False,
-        )
-    except IndexError as error:
-        raise ValueError(
-            "model.tuning.*.lora.init eva: the first batch does not use all adapted layers; choose layers with "
-            "lora.targets, or take the default init"
-        ) from error
-    return found
-
-
 def _adapted(model: Model, parts: set[PartName]) -> list[tuple[str, LoraLayer]]:
     roots = model.part_roots
     return [
@@ -294,16 +213,16 @@ def _adapted(model: Model, parts: set[PartName]) -> list[tuple[str, LoraLayer]]:
     ]
 
 
-def _refuse_layer(name: str, layer: LoraLayer, init: InitName) -> None:
+def _refuse_layer(name: str, layer: LoraLayer) -> None:
     base, rank = layer.get_base_layer(), layer.r["default"]
     if not isinstance(base, nn.Linear):
         raise ValueError(
-            f"model.tuning.*.lora.init {init}: {name} is a convolution, and {init} is for linear layers; choose others "
+            f"model.tuning.*.lora.init pissa: {name} is a convolution, and pissa is for linear layers; choose others "
             "with lora.targets, or take the default init"
         )
-    least = base.in_features if init == "eva" else min(base.in_features, base.out_features)
+    least = min(base.in_features, base.out_features)
     if least < rank:
         raise ValueError(
-            f"model.tuning.*.lora.init {init}: {name} is {base.in_features} x {base.out_features}, too small for "
+            f"model.tuning.*.lora.init pissa: {name} is {base.in_features} x {base.out_features}, too small for "
             f"lora.r {rank}; lower it to {least}"
         )

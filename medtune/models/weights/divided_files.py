@@ -13,7 +13,6 @@ It is written where weights are divided among the ranks and too large to be gath
 under FSDP2 or ZeRO-3. `medtune export` makes one model of it.
 """
 
-import errno
 import functools
 import io
 import json
@@ -39,12 +38,13 @@ from torch.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
-from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+from medtune.data.files import json_file, text_fields
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.weights.whole_folders import ABOUT, UNFINISHED, is_whole, take_place, write_last
 
@@ -171,12 +171,15 @@ def write_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
             warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
             save(
                 shared_out(pieces),
-                storage_writer=dcp_files.FileSystemWriter(folder),
+                storage_writer=_TellingWriter(folder),
                 planner=_WritePlan(flatten_state_dict=False, flatten_sharded_tensors=False),
             )
     except CheckpointException as error:
         rank, (first, _) = next(iter(error.failures.items()))
-        raise OSError(errno.EIO, f"{folder}: rank {rank} could not write its part ({first})") from error
+        if not isinstance(first, OSError):
+            # Such as that of a lost process that reads media, which comes wherever this one is at that time.
+            raise first from error
+        raise OSError(first.errno, f"{folder}: rank {rank} could not write its part ({first.strerror})") from error
 
 
 def read_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
@@ -211,6 +214,26 @@ def saved_types(folder: Path) -> dict[str, torch.dtype]:
 def saved_sizes(folder: Path) -> dict[str, int]:
     """Returns the number of values of each tensor in a folder."""
     return {name: int(each.size[0]) for name, each in _listed(folder).state_dict_metadata.items()}  # type: ignore[union-attr]
+
+
+class _TellingWriter(dcp_files.FileSystemWriter):
+    """A writer that raises the system's error where torch raises one of its own after it."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Any:
+        try:
+            return super().write_data(plan, planner)
+        except Exception as error:
+            # It is told to the other ranks, to which an error comes without those behind it.
+            raise _first_cause(error) from error
+
+
+def _first_cause(error: Exception) -> BaseException:
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, OSError) or str(at).startswith("DataLoader worker"):
+            return at
+        at = at.__cause__ or at.__context__
+    return error
 
 
 class _WritePlan(DefaultSavePlanner):
@@ -296,14 +319,24 @@ START = "start."
 """Begins the names of PiSSA's beginnings in a checkpoint."""
 
 
+_AGAIN = "Copy the folder of trained weights again."
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+
+
 class TrainedFolder:
     def __init__(self, path: Path) -> None:
         if not is_whole(path):
             raise FileNotFoundError(f"{path}: no checkpoint, or one that was not written to its end (no {ABOUT})")
         self._path = path
-        said = json.loads((path / ABOUT).read_text("utf-8"))
-        self._about: dict[str, str] = said["about"]
-        self._shapes: dict[str, list[int]] = said["shapes"]
+        said = json_file(path / ABOUT, dict, "the facts of trained weights", todo=_AGAIN)
+        self._about = text_fields(path / ABOUT, said.get("about"), field="about", todo=_AGAIN)
+        shapes = said.get("shapes")
+        if not isinstance(shapes, dict) or not all(map(_is_shape, shapes.values())):
+            raise ValueError(f"{path / ABOUT}, field shapes: wanted a shape for each name. {_AGAIN}")
+        self._shapes: dict[str, list[int]] = shapes
 
     @property
     def about(self) -> dict[str, str]:

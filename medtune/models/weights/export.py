@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import PreTrainedConfig
 
+from medtune.data.files import json_file, text_fields
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
@@ -109,7 +110,7 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
     if loading.weights is None or not is_exported(loading.weights):
         return _assembled(zoo_entry(name, loading.weights), seed, loading)
     folder = Path(loading.weights)
-    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    manifest = _manifest(folder)
     # An export says the same words as the model that was exported, unless the recipe has others.
     kept = {field: text for field, text in manifest.get("words", {}).items() if getattr(loading, field) is None}
     loading = replace(loading, **kept)
@@ -168,8 +169,22 @@ def is_exported(where: str) -> bool:
 
 def read_exported(where: str) -> dict[str, str]:
     """Returns the facts that `write_exported` was given; an empty dictionary for folders of earlier versions."""
-    manifest = json.loads((Path(where) / MANIFEST).read_text("utf-8"))
-    return dict(manifest.get("about", {}))
+    return dict(_manifest(Path(where))["about"])
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path, todo = folder / MANIFEST, "Copy the exported folder again, or export the run again."
+    found = json_file(path, dict, "the description of an exported model", todo=todo)
+    names = {name: text_fields(path, found.get(name, {}), field=name, todo=todo) for name in _TEXTS}
+    for name in ("model", "base_weights"):
+        if not isinstance(found.get(name), str) and (name == "model" or found.get(name) is not None):
+            raise ValueError(f"{path}, field {name}: wanted a name, got {type(found.get(name)).__name__}. {todo}")
+    if lacking := [part for part in PARTS if part not in names["provenance"]]:
+        raise ValueError(f"{path}, field provenance.{lacking[0]} is missing. {todo}")
+    return {**found, **names, "base_weights": found.get("base_weights")}
+
+
+_TEXTS = ("provenance", "words", "about")
 
 
 def _read_parts(model: Model, folder: Path) -> None:

@@ -29,6 +29,7 @@ from huggingface_hub.utils.tqdm import enable_progress_bars
 from transformers.utils import logging
 
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
+from medtune.models.weights.folder_check import check_folder
 
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*", "conversation.py")
 """Patterns of the files of a transformers checkpoint beside its weights: configuration, tokenizer, card, licence."""
@@ -67,13 +68,14 @@ def checkpoint_folder(
     """
     if Path(where).is_dir():
         refuse_revision(where, revision)
+        check_folder(Path(where))
         return Path(where)
     if kept_folder(where, revision) is None and hub_reachable():
         terms = terms_of(where, revision)
         licence = "" if terms is None or terms.licence is None else f"; licence: {terms.licence}, yours to accept"
         print(f"fetching {what} of {_at(where, revision)} from the hub{licence}", file=sys.stderr, flush=True)
     try:
-        return Path(
+        folder = Path(
             snapshot_download(
                 where,
                 revision=revision,
@@ -83,9 +85,11 @@ def checkpoint_folder(
         )
     except IncompleteSnapshotError as error:
         # Other tools leave folders in the cache that hold only what they needed; what is missing here is found below.
-        return Path(error.snapshot_path)
+        folder = Path(error.snapshot_path)
     except (HfHubHTTPError, EntryNotFoundError, OSError, ValueError) as error:
         raise AssetError(f"{where}: {what} {_why(where, revision, error)}") from error
+    check_folder(folder)
+    return folder
 
 
 def refuse_revision(where: str | None, revision: str | None) -> None:
@@ -98,13 +102,16 @@ def refuse_revision(where: str | None, revision: str | None) -> None:
 def kept_folder(where: str, revision: str | None = None) -> Path | None:
     """Returns the folder of a checkpoint on this machine, whole or not; None where there is none."""
     if Path(where).is_dir():
+        check_folder(Path(where))
         return Path(where)
     try:
-        return Path(snapshot_download(where, revision=revision, local_files_only=True))
+        folder = Path(snapshot_download(where, revision=revision, local_files_only=True))
     except IncompleteSnapshotError as error:
-        return Path(error.snapshot_path)
+        folder = Path(error.snapshot_path)
     except (LocalEntryNotFoundError, HFValidationError):
         return None
+    check_folder(folder)
+    return folder
 
 
 def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES, *, revision: str | None = None) -> Path | None:

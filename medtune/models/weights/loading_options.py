@@ -2,13 +2,19 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Interval
+
+from medtune.data.bounds import LARGEST
 from medtune.data.types import VolumesAs
 
 DtypeName = Literal["float32", "bfloat16"]
 Thinking = Literal["off", "on", "keep"]
 Reader = Literal["family", "generic"]
+LEAST_IMAGE_PIXELS = 56 * 56
+"""The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
+ManyPixels = Annotated[int, Interval(ge=LEAST_IMAGE_PIXELS, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +72,17 @@ class Loading:
     revision: str | None = None
     adapter: str | None = None
     dtype: DtypeName = "float32"
-    image_max_pixels: int | None = None
-    video_max_pixels: int | None = None
-    video_frames: int | None = None
-    video_frames_per_s: float | None = None
+    image_max_pixels: ManyPixels | None = None
+    video_max_pixels: ManyPixels | None = None
+    video_frames: Annotated[int, Interval(ge=1, le=100_000)] | None = None
+    video_frames_per_s: Annotated[float, Interval(gt=0, le=1000)] | None = None
     variant: str | None = None
     volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None
     language: str | None = None
     crop_organs: tuple[str, ...] | None = None
-    crop_margin_mm: float | None = None
+    crop_margin_mm: Annotated[float, Interval(ge=0, le=10_000)] | None = None
     system_prompt: str | None = None
     thinking: Thinking = "off"
     time_sentence: str | None = None

@@ -12,7 +12,7 @@ an adapter's tensors for some of these models only.
 from __future__ import annotations
 
 import hashlib
-import json
+import pickle
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,6 +30,7 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.tuning.quantize import adapted_modules
+from medtune.models.weights.adapter_settings import CONFIG, read_settings, targets, value_of
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.write_adapter import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 
@@ -88,7 +89,6 @@ def _direct(whole: PreTrainedModel, name: str) -> Iterator[tuple[str, object]]:
         return
 
 
-CONFIG = "adapter_config.json"
 CHANGES_BASE = ("pissa", "olora")
 """Ways to begin an adapter that also change the weights that it adapts.
 
@@ -96,14 +96,6 @@ Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
 """
 _BINARY = "adapter_model.bin"
 _FIRST_HALF, _SECOND_HALF = (".lora_A.weight", ".lora_embedding_A"), (".lora_B.weight", ".lora_embedding_B")
-_OWN_MEANING = (
-    "layer_replication", "trainable_token_indices", "alora_invocation_tokens", "arrow_config", "megatron_config",
-    "monteclora_config",
-)  # fmt: skip
-"""Settings with which an adapter is more than a change of weights that can be merged, or changes other weights.
-
-Source: peft 0.21.2, `LoraConfig`.
-"""
 
 
 def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
@@ -113,7 +105,7 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
         base: Hub id or folder of the pretrained weights, with which the adapter's own record is compared.
     """
     folder = adapter_folder(where)
-    config = _read_config(folder)
+    config = read_settings(folder)
     whole = assembled.model.of_transformers
     tensors = {present_name(whole, name): t for name, t in _read_tensors(folder).items()}
     tensors = dict(_of_adapter(tensors, whole, folder))
@@ -157,7 +149,7 @@ def _of_adapter(tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: P
 def check_adapter(where: str) -> None:
     """Refuses an adapter of a kind that is not taken, before anything large is read."""
     folder = adapter_folder(where)
-    _read_config(folder)
+    read_settings(folder)
     _weights_file(folder)
 
 
@@ -187,32 +179,6 @@ def adapter_digest(where: str) -> str:
     return digest.hexdigest()
 
 
-def _read_config(folder: Path) -> LoraConfig:
-    from peft import LoraConfig
-
-    try:
-        found = json.loads((folder / CONFIG).read_text("utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{folder / CONFIG}: not JSON ({error})") from error
-    kind = found.get("peft_type")
-    if kind != "LORA":
-        raise ValueError(
-            f"{folder / CONFIG}: peft_type is {kind}; model.adapter takes LORA alone, because only its update can be "
-            "merged into the weights of any model"
-        )
-    if odd := [name for name in _OWN_MEANING if found.get(name)]:
-        raise ValueError(
-            f"{folder / CONFIG}: {odd[0]} is set; model.adapter takes adapters without it. Merge the adapter "
-            "with peft (merge_and_unload), save the model and its processor, "
-            "and name that folder as model.weights"
-        )
-    if found.get("bias", "none") != "none" or found.get("lora_bias"):
-        raise ValueError(f"{folder / CONFIG}: biases were trained as well; model.adapter takes adapters without them")
-    config = LoraConfig.from_pretrained(str(folder))
-    assert isinstance(config, LoraConfig)
-    return config
-
-
 def _weights_file(folder: Path) -> Path:
     for path in (folder / WEIGHTS, folder / _BINARY):
         if path.is_file():
@@ -228,13 +194,14 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: no table of tensors alone; copy the adapter again ({error})") from error
 
 
 def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path) -> LoraConfig:
     from peft import LoraConfig
-    from peft.utils.other import get_pattern_key
 
-    modules = dict(whole.named_modules())
+    modules, said = dict(whole.named_modules()), str(folder / CONFIG)
     stacks = _stacks(config.target_parameters or (), modules)
     ranks = {
         _layer(name): len(t) // stacks.get(_layer(name), ("", 1))[1]
@@ -250,7 +217,7 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
         )
     if not ranks:
         raise ValueError(f"{folder}: it holds no LoRA weights")
-    wanted = {name for name, module in modules.items() if _targeted(config, name, module)} | stacks.keys()
+    wanted = {name for name, module in modules.items() if _targeted(config, name, module, where=said)} | stacks.keys()
     if lacking := sorted(wanted - lora):
         raise ValueError(
             f"{folder}: {len(lacking)} layers that its target_modules or target_parameters name have no weights in "
@@ -268,10 +235,10 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     alphas = {}
     ranks = {stacks[name][0] if name in stacks else name: rank for name, rank in ranks.items()}
     for name, rank in ranks.items():
-        said = config.rank_pattern.get(get_pattern_key(list(config.rank_pattern), name), config.r)
-        if said != rank:
-            raise ValueError(f"{folder}: {name} has rank {rank}, but {CONFIG} says {said}")
-        alphas[name] = config.alpha_pattern.get(get_pattern_key(list(config.alpha_pattern), name), config.lora_alpha)
+        own = value_of(config.rank_pattern, name, config.r, where=f"{said}: rank_pattern")
+        if own != rank:
+            raise ValueError(f"{folder}: {name} has rank {rank}, but {CONFIG} says {own}")
+        alphas[name] = value_of(config.alpha_pattern, name, config.lora_alpha, where=f"{said}: alpha_pattern")
     return LoraConfig(
         r=config.r,
         lora_alpha=config.lora_alpha,
@@ -317,12 +284,10 @@ def _copied(name: str, modules: Mapping[str, nn.Module], wanted: Sequence[str]) 
     return next((o for o in owners if any(o == w or o.endswith(f".{w}") for w in wanted)), local)
 
 
-def _targeted(config: LoraConfig, name: str, module: nn.Module) -> bool:
+def _targeted(config: LoraConfig, name: str, module: nn.Module, *, where: str) -> bool:
     if config.target_modules in (None, "all-linear") or not isinstance(module, nn.Linear | nn.Conv2d | nn.Embedding):
         return False
-    from peft.tuners.tuners_utils import check_target_module_exists
-
-    return bool(name) and bool(check_target_module_exists(config, name))
+    return bool(name) and targets(config, name, where=where)
 
 
 def _exact(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import transformers
 from sentencepiece import SentencePieceProcessor
 from transformers import CONFIG_MAPPING, AutoTokenizer, LlamaTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
+from medtune.models.sequence.template_limits import refuse_endless
+
 SETTING = "trust_remote_code"
 
 
@@ -102,6 +104,7 @@ def _auto(folder: Path) -> PreTrainedTokenizerFast:
 def _of_tokenizers(folder: Path, tokenizer: object) -> PreTrainedTokenizerFast:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(f"{folder}: the tokenizer is not one of the tokenizers library; save it as {CONVERTED}")
+    refuse_endless(tokenizer)
     return tokenizer
 
 

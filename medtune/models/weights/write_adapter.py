@@ -26,6 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.conversion_mapping import get_model_conversion_mapping
 
+from medtune.data.files import json_file, text_fields
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import adapted_weight, adapts_stack, is_lora, is_quantized, unpacked
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
@@ -126,7 +127,10 @@ def write_peft_files(folder: Path, adapter: PeftAdapter, *, about: Mapping[str, 
 def read_about_adapter(folder: Path) -> dict[str, str]:
     """Returns the facts that `write_adapter` was given; an empty dictionary for folders of other tools."""
     path = folder / ABOUT
-    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    todo = "Copy the adapter's folder again."
+    return text_fields(path, json_file(path, dict, "the facts of an adapter", todo=todo), todo=todo)
 
 
 def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts: Starts = NO_STARTS) -> PeftAdapter:

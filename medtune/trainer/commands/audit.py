@@ -14,6 +14,7 @@ from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.typed_json import write_document
 from medtune.trainer.commands.arguments import Commands, add_split
 from medtune.trainer.recipe.read import use_plugins_of_run
+from medtune.trainer.recipe.servers import refuse_unnamed_server
 
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,23 +33,33 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
         help="The JSON file to write a benchmark's findings and items to (default: they are only printed).",
     )
 
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="The address of the server that answered for a run with a served model, which is asked again "
+        "(default: none is asked but one on this machine).",
+    )
+
 
 def audit_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.questions is None:
-        return audit_run(Path(options.target))
+        return audit_run(Path(options.target), server=options.server)
     return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
 
 
-def audit_run(root: Path) -> int:
+def audit_run(root: Path, *, server: str | None = None) -> int:
     """Writes ROOT/audit.json with all rows and writes the report anew, prints the table and returns 0.
 
     The model is asked on one device. If the run has not ended, no report is written; it is written when the run ends.
+
+    Args:
+        server: The address of the server that may be asked, where a served model answered.
     """
     # These imports load torch, which the audit of a benchmark does not need.
     from medtune.trainer.experiment.audit import answered_phase, audit_with_model
     from medtune.trainer.experiment.experiment import open_run
     from medtune.trainer.experiment.load_model import load_model
-    from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(root)
     if not folder.recipe.is_file():
@@ -56,6 +67,8 @@ def audit_run(root: Path) -> int:
             f"{root}: no run is here (no recipe.yaml); to audit a benchmark, give its name and --questions DIR"
         )
     experiment = open_run(root)
+    named = [] if server is None else [server]
+    refuse_unnamed_server(experiment.recipe.model.endpoint, named, folder=root, how="--server ")
     phase = answered_phase(experiment)
     is_trained = phase.name == "final" and experiment.folder.has_best
     model = load_model(experiment, experiment.folder.best if is_trained else experiment.recipe.model.checkpoint)

@@ -4,14 +4,16 @@ Only the module of the chosen command is imported, so that `medtune --help` and 
 """
 
 import argparse
-import errno
+import contextlib
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TextIO, cast
 
+from medtune.data.control_characters import without_controls
+from medtune.data.files import no_room
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.launch.stop import INTERRUPTED
@@ -52,9 +54,51 @@ COMMANDS = {
 }
 
 
+def start() -> int:
+    """Runs the command of this process, whose own processes import nothing from the folder that the user works in."""
+    os.environ["PYTHONSAFEPATH"] = "1"
+    return main()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    with printing_text():
+        return _status(list(sys.argv[1:] if argv is None else argv))
+
+
+_CURSOR_UP = "\x1b[A"
+
+
+class _Text:
+    """A stream of text to a terminal that passes on no escape sequence, but for the progress bars' own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(without_controls(text) if text.strip(_CURSOR_UP) else text)
+        return len(text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def printing_text() -> Iterator[None]:
+    """What is printed may come from the files of a stranger; none of it may steer the terminal of the user."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", _Text(each)) for each in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _status(arguments: list[str]) -> int:
     try:
         folders, rest = _split_plugins(arguments)
         name_folders(folders)
@@ -68,14 +112,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         # error about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            return _fail(f"the disk is full: {error}. Free some room, then continue with --resume")
-        if isinstance(error, FileNotFoundError | FileExistsError | PermissionError | NotADirectoryError):
+    except Exception as error:
+        if no_room(error):
+            return _fail(_no_room_text(error, arguments))
+        if isinstance(error, _REFUSALS) or type(error).__name__ == _LOST_READER:
             return _fail(str(error))
         raise
-    except ValueError as error:
-        return _fail(str(error))
+
+
+_REFUSALS = (ValueError, FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
+_LOST_READER = "LostReaderError"
+"""The error of a run whose process that reads media was killed; its module loads torch."""
+_THAT_GO_ON = ("run", "train", "eval")
+
+
+def _no_room_text(error: Exception, arguments: Sequence[str]) -> str:
+    if "Free some" in (said := str(getattr(error, "strerror", ""))):
+        return said.rstrip(".")
+    goes_on = any(each in _THAT_GO_ON for each in arguments[:1])
+    then = "then continue with --resume: what was saved before is whole" if goes_on else "then give the command again"
+    return f"{no_room(error)}: {str(error).strip().rstrip('.')}. Free some room, {then}"
 
 
 def _fail(message: str) -> int:

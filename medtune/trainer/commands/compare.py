@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from medtune.data.control_characters import without_controls
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
@@ -22,8 +23,8 @@ from medtune.eval.scoring.score import correctness, other_answers
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
 from medtune.trainer.commands.arguments import Commands
-from medtune.trainer.experiment.finished_run import FinishedRun, open_finished
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.finished_run import FinishedRun, open_finished
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.series import answered_rows
 
 Phase = Literal["zero_shot", "final"]
@@ -94,7 +95,7 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
         out.mkdir(parents=True, exist_ok=True)
         write_document(out / "compare.json", compare_file(found))
         replace_file(out / "compare.md", [comparison_markdown(found).encode()])
-        replace_file(out / PLOT, [comparison_plot(found).encode()])
+        replace_file(out / PLOT, [without_controls(comparison_plot(found)).encode()])
         print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")
     return 0
 

@@ -10,6 +10,7 @@ from typing import get_args
 import torch
 
 from medtune.benchmarks import find_benchmark
+from medtune.data.control_characters import without_controls
 from medtune.data.readable import without_paths
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.eval.data_label import UNKNOWN, DataLabel
@@ -25,10 +26,10 @@ from medtune.models.weights.write_adapter import Base, usage
 from medtune.trainer.commands.arguments import Commands, positive
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, place
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting import DtypeChoice, ExportOptions, Written, write_and_prove
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import ModelBlock, Recipe
+from medtune.trainer.runs.run_folder import RunFolder
 
 
 def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
@@ -227,7 +228,7 @@ def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) 
     try:
         written = write_and_prove(folder, unfinished, wanted)
         card = model_card(written, results, label=folder.recorded_label(), folder=unfinished, name=out.name)
-        (unfinished / CARD).write_text(card, "utf-8")
+        (unfinished / CARD).write_text(without_controls(card), "utf-8")
         (unfinished / folder.recipe.name).write_text(without_paths(recipe_to_yaml(written.recipe)), "utf-8")
         if for_hub:
             check_public(unfinished)

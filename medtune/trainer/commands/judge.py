@@ -30,9 +30,10 @@ from medtune.trainer.experiment.judging import (
     opened_judge,
     say,
 )
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.read import read_settings, recipe_tree
+from medtune.trainer.recipe.servers import addresses_in, refuse_unnamed_server
+from medtune.trainer.runs.run_folder import RunFolder
 
 
 def rescore_run(experiment: Experiment) -> str:
@@ -81,6 +82,9 @@ def read_judge(file: Path | None, overrides: Sequence[str], *, run: Path | None)
     own = run and RunFolder(run)
     below = (recipe_tree(own.read_recipe())["eval"]["judge"] if own and own.recipe.is_file() else None) or {}
     settings = read_settings(JudgeSettings, file, overrides, below=below)
+    if own and file is None:
+        named = addresses_in(overrides, "endpoint")
+        refuse_unnamed_server(settings.endpoint, named, folder=own.root, how="--set endpoint.base_url=")
     check_judge(settings, where="", how="give a file with --judge, or --set endpoint.base_url=... endpoint.model=...")
     return settings
 

@@ -17,7 +17,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import parsed_hub_id
 from medtune.data.raw.source import HubId, Source, SourceTable, TableOptions
-from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, share
+from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, positive, share
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
@@ -39,6 +39,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROLE=COLUMN",
         help="What columns of a table hold: question=Q patient=PID; ROLE= for none (default: told by their names).",
     )
+    add_sheet_arguments(parser)
     parser.add_argument(
         "--facets",
         nargs="+",
@@ -102,6 +103,16 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_sheet_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sheet", metavar="NAME", help="The sheet of a workbook (default: the first with rows).")
+    parser.add_argument(
+        "--header",
+        type=positive,
+        metavar="ROW",
+        help="The row of a workbook, or the line of a text file, with the names of the columns (default: the first).",
+    )
+
+
 def origin(text: str) -> Path | HubId:
     """Returns the path or the name of a hub data set that `text` is."""
     try:
@@ -127,6 +138,8 @@ def chosen_source(options: argparse.Namespace) -> Source:
         keep=options.keep,
         language=options.language,
         splits=dict(options.splits),
+        sheet=options.sheet,
+        header=options.header,
         limit=options.limit,
     )
     return source_for(options.benchmark, options.root, said, named=options.source)
@@ -208,7 +221,7 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _settings(options: argparse.Namespace) -> list[str]:
     said = ["--from", str(options.root)]
-    for name in ("source", "images", "question", "index_from", "patient", "keep", "language"):
+    for name in ("source", "images", "sheet", "header", "question", "index_from", "patient", "keep", "language"):
         if (value := getattr(options, name)) is not None:
             said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
     if options.options:
@@ -339,6 +352,7 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROLE=COLUMN",
         help="What columns hold, as for `medtune prepare` (default: told by their names).",
     )
+    add_sheet_arguments(parser)
     parser.add_argument(
         "--patient", metavar="PATTERN", help="Finds the patient in a path (default: the column of patients)."
     )
@@ -373,6 +387,8 @@ def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
                 options=options.options,
                 columns=columns,
                 patient=options.patient,
+                sheet=options.sheet,
+                header=options.header,
                 source=options.source,
                 overrides=options.overrides,
                 error_rate=options.error_rate,

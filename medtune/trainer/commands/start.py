@@ -1,6 +1,7 @@
 """Starts the work of `medtune run`, `train` or `eval` on one recipe, in one process for each of its devices."""
 
 import argparse
+import contextlib
 import itertools
 import re
 import sys
@@ -18,11 +19,13 @@ from medtune.trainer.commands.arguments import (
     add_run_folder,
     positive,
 )
+from medtune.trainer.launch.held import held, refuse_held
 from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
-from medtune.trainer.recipe.read import find_recipe, read_recipe
+from medtune.trainer.recipe.read import find_recipe, is_own_recipe, read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe
+from medtune.trainer.recipe.servers import refuse_unnamed_servers
 
 Work = Literal["run", "train", "eval"]
 
@@ -30,6 +33,8 @@ Work = Literal["run", "train", "eval"]
 def read_recipe_of(options: argparse.Namespace) -> Recipe:
     """Returns the recipe that the arguments name, with the values that they override."""
     recipe = read_recipe(options.recipe, options.overrides)
+    if not is_own_recipe(find_recipe(options.recipe)):
+        refuse_unnamed_servers(recipe, options.overrides, folder=Path(options.recipe).parent)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
     if options.accept_changed_data and not options.resume:
@@ -72,6 +77,7 @@ def start(
         from medtune.trainer.launch.agent import run_agent
 
         refuse_used(out, resume=options.resume)
+        refuse_held(out)
         extra = [] if options.out else ["--out", str(out)]
         return run_agent(
             [*arguments, *extra],
@@ -104,18 +110,24 @@ def _as_rank(
     from medtune.trainer.devices.ranks import left_as_found
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
-    from medtune.trainer.experiment.run_folder import RunFolder
     from medtune.trainer.launch.rank import join, one_folder, run_rank
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folders: list[Path] = []
 
     def part() -> int:
         join(recipe.train)
-        folders.append(options.out or run_folder(options, name))
-        folders[:], resume = one_folder(folders[0], recipe.train, resume=options.resume, is_named=bool(options.out))
+        folder, resume = one_folder(
+            Path(options.out or run_folder(options, name)),
+            recipe.train,
+            resume=options.resume,
+            is_named=bool(options.out),
+            holding=holding,
+        )
+        folders.append(folder)
         experiment = open_experiment(
             recipe,
-            RunFolder(folders[0]),
+            RunFolder(folder),
             name=name,
             training=work != "eval",
             resume=resume,
@@ -134,7 +146,7 @@ def _as_rank(
             experiment.say(run.plan_text(experiment, hardware=_hardware(options.recipe)))
         return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
-    with left_as_found():
+    with left_as_found(), contextlib.ExitStack() as holding:
         return run_rank(part, started, root=lambda: next(iter(folders), None), requeue=options.requeue)
 
 
@@ -262,18 +274,22 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         from medtune.trainer.series import run_grid
 
         each, out = _each_run(options), run_folder(options, Path(options.recipe).stem)
-        return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
+        with held(out):
+            return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
     if in_folds:
         from medtune.trainer.series import run_folds
 
         out = run_folder(options, Path(options.recipe).stem)
-        return run_folds(_run_again, _each_run(options), arguments, out=out, recipe=recipe, resume=options.resume)
+        each, resume = _each_run(options), options.resume
+        with held(out):
+            return run_folds(_run_again, each, arguments, out=out, recipe=recipe, resume=resume)
     if options.seeds is not None:
         from medtune.trainer.series import run_seeds
 
         each = [*_each_run(options), *(["--resume"] if options.resume else [])]
         out = run_folder(options, Path(options.recipe).stem)
-        return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
+        with held(out):
+            return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
     return start("run", recipe, options, arguments, prove=not options.no_doctor)
 
 
@@ -330,8 +346,8 @@ def eval_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if not (run / "recipe.yaml").is_file():
         return start("eval", read_recipe_of(options), options, arguments)
     # These imports load torch, which a recipe that is only launched does not need.
-    from medtune.trainer.experiment.finished_run import found_data
-    from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.runs.finished_run import found_data
+    from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(run)
     name = str(folder.recorded()["recipe"])

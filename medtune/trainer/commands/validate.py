@@ -4,6 +4,7 @@ It checks the fields, files and memory, and shows the trainable parts and one ba
 """
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from heapq import nlargest
@@ -12,22 +13,26 @@ import torch
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import SPLITS, Question, Split
+from medtune.eval.asking.plan import plan_visits
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
+from medtune.models.endpoint.messages import cost_text
+from medtune.models.endpoint.replies import num_requests, total_tokens
+from medtune.models.endpoint.settings import Endpoint
 from medtune.models.sequence.builder import IGNORED, SequenceFamily
 from medtune.models.sequence.builder import Sequence as Layout
-from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.apply import set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, set_types
 from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
-from medtune.trainer.commands.arguments import Commands, add_recipe, positive
+from medtune.trainer.commands.arguments import Commands, add_recipe
 from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
-from medtune.trainer.hours.validate_hours import refuse_probe, show_hours, show_served
-from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
+from medtune.trainer.experiment.runnable import adapted_as_stages_say, wrong_precision
+from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
 from medtune.trainer.recipe.check import primary_parser
@@ -40,8 +45,6 @@ from medtune.trainer.training.mixture import begins_with_words, described, stage
 from medtune.trainer.training.stages import can_stop_early, part_table, with_counted_epochs
 from medtune.trainer.volume_cache import size_said, wanted
 
-PROBE_SIZE = 4
-"""The usual size of a probe."""
 _LONGEST = 50
 """The number of answers or questions, the longest in characters, whose tokens are counted."""
 
@@ -65,59 +68,30 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
         help="Tokens of the longest training row, for the plan of the memory where neither data nor a tokenizer "
         f"is here (default: {ASSUMED_TOKENS}).",
     )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="States the hours of the run, from some training steps, validations and questions that are tried on one "
-        "device of this machine; keeps nothing of them.",
-    )
-    parser.add_argument(
-        "--probe-size",
-        type=positive,
-        default=PROBE_SIZE,
-        metavar="N",
-        help="Measures 2 x N training steps, two validations with N batches of images, and N batches of images before "
-        f"and after training; more of them narrow the intervals (default: {PROBE_SIZE}).",
-    )
 
 
 def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
-    return validate(
-        recipe,
-        weights=not options.no_weights,
-        devices=options.devices,
-        tokens=options.tokens,
-        probe_size=options.probe_size if options.probe else None,
-    )
+    return validate(recipe, weights=not options.no_weights, devices=options.devices, tokens=options.tokens)
 
 
-def validate(
-    recipe: Recipe,
-    *,
-    weights: bool,
-    devices: str | None = None,
-    tokens: int = ASSUMED_TOKENS,
-    probe_size: int | None = None,
-) -> int:
+def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, tokens: int = ASSUMED_TOKENS) -> int:
     """Prints a description of a run and all that is missing for it on this machine; needs no GPU.
 
     Without weights the parameters are counted on a model without them, and no labels are shown, because there is no
     tokenizer. `devices`, as `parse_devices` reads them, also say how many the run has; `tokens` is the longest row
-    where nothing here says it; `probe_size` measures the hours of the run.
+    where nothing here says it.
     """
-    if probe_size is not None:
-        refuse_probe(recipe, weights=weights, size=probe_size)
     endpoint = recipe.model.endpoint
     no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
     if endpoint is not None:
         data = None if no_data else _show_data(recipe, training=False)
-        return _said_missing([no_data, show_served(endpoint, data)])
+        return _said_missing([no_data, _show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     check_loading(recipe.model.name, entry, recipe.model)
     available = this_machine() if devices is None else parse_devices(devices)
-    own, recipe = recipe, recipe if devices is None else on_devices(recipe, available)
+    recipe = recipe if devices is None else on_devices(recipe, available)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
     print(f"model      {entry.title}")
@@ -130,7 +104,7 @@ def validate(
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
         quantize_language(model, precision=precision, device=device)
-    for note in adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed):
+    for note in adapted_as_stages_say(recipe, model):
         print(f"           {note}")
     set_types(model, precision)
     if assembled is not None:
@@ -159,13 +133,8 @@ def validate(
     plan = planner.plan(recipe, available)
     print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
     no_memory = missing_memory(plan, recipe, entry, available, planner)
-    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory]
-    if probe_size is not None:
-        # Only the model of the probe is in memory then.
-        del model, assembled
-        lacks.append(
-            _show_hours(own, data, planner, lacks, named=None if devices is None else available, size=probe_size)
-        )
+    no_device = wrong_precision(recipe) if devices is None else None
+    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory, no_device]
     return _said_missing(lacks)
 
 
@@ -181,19 +150,29 @@ def _thinking(recipe: Recipe, assembled: Assembled) -> str:
     return f"thinking {mode}: {said}"
 
 
-def _show_hours(
-    recipe: Recipe,
-    data: OpenedData | None,
-    planner: Planner,
-    lacks: Sequence[str | None],
-    *,
-    named: Devices | None,
-    size: int,
-) -> str | None:
-    *inputs, _ = lacks
-    if data is None or any(inputs):
-        return "hours: nothing could be probed without what is missing above"
-    return show_hours(recipe, data, planner, named=named, size=size)
+def _show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
+    """Prints number and cost of the requests of `medtune eval`, sending none; returns what is missing, or None."""
+    print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
+    likelihood = "from prompt_logprobs" if endpoint.prompt_logprobs else "n/a"
+    print(f"readings   generation; log-likelihood {likelihood}")
+    if data is not None:
+        recipe = data.recipe
+        plan = plan_visits(
+            data.prepared.groups(recipe.eval.split),
+            data.benchmark,
+            answer_format=recipe.model.answer_format,
+            readings=recipe.eval.known_readings,
+            conditions=recipe.eval.conditions,
+            seed=recipe.train.seed,
+            repeats=recipe.eval.draws(recipe.eval.conditions),
+        )
+        asked = [(visit.shown, request) for visits in plan for visit in visits for request in visit.requests]
+        tokens = total_tokens(endpoint, asked, max_new_tokens=recipe.eval.max_new_tokens)
+        print(f"cost       {cost_text(endpoint, tokens, number=sum(num_requests(each) for _, each in asked))}")
+        print(f"privacy    the images and questions of the split {recipe.eval.split} are sent to that server")
+    if endpoint.key_env is not None and not os.environ.get(endpoint.key_env):
+        return f"key: the environment variable {endpoint.key_env} is not set; export it before `medtune eval`"
+    return None
 
 
 def _unproven(recipe: Recipe) -> str | None:

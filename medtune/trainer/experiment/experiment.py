@@ -1,7 +1,7 @@
 """Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,18 +18,22 @@ from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
-from medtune.trainer.experiment.finished_run import answered_of, found_data
+from medtune.trainer.experiment.begin import begin_or_resume
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
-from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
+from medtune.trainer.experiment.runnable import refuse_unfit
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
+from medtune.trainer.runs.finished_run import answered_of, found_data
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import data_facts
+from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
+from medtune.trainer.training.wandb_reach import Mode, wandb_mode
 
 
 def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
@@ -75,8 +79,10 @@ class Experiment:
     # The patients and media that the model has learnt from once the training has ended, earlier trainings of its
     # weights included; nothing if nothing is trained.
     learnt: Learnt = NOTHING
+    wandb: Mode = "disabled"  # How the run uses W&B, as was found out before it began.
     # The folder of volumes in the form that the model reads; None is the prepared folder's own.
     volume_cache: Path | None = None
+    left: TimeLeft = field(default_factory=TimeLeft, compare=False)  # How long the run still takes.
 
     @property
     def rank(self) -> int:
@@ -169,10 +175,14 @@ def open_experiment(
         trained_on=trained_on,
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
     )
+    said: list[str] = []
     if experiment.rank == 0:
-        begin_or_resume(
+        refuse_unfit(recipe, training=training)
+        experiment = replace(experiment, wandb=wandb_mode(recipe.log))
+        said = begin_or_resume(
             folder,
             recipe,
+            limit=limit,
             resume=resume,
             command=command,
             about=experiment.about,
@@ -189,6 +199,8 @@ def open_experiment(
     learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
     experiment = replace(experiment, learnt=learnt, label=label)
     experiment.say(f"run folder: {folder.root}")
+    for line in said:
+        experiment.say(line)
     for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")
     if label.seen_in_training:

@@ -1,6 +1,6 @@
 """Makes the weights that the first stage of a run begins with, where they come from the model itself or from data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -13,13 +13,12 @@ from medtune.models.projectors.vocabulary import VocabularyProjector
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.quantize import precise
-from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, say_words, start_eva, start_pissa
+from medtune.models.tuning.starting_weights import NO_STARTS, parts_with_pissa, say_words, start_pissa
 from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, adapted, place
-from medtune.trainer.training.batches import MicroBatches, stage_batches
-from medtune.trainer.training.mixture import begins_with_words, lessons_of, stage_mixture
+from medtune.trainer.training.mixture import begins_with_words, lessons_of
 
 _ITEMS_AT_ONCE = 4
 
@@ -32,7 +31,7 @@ def first_weights(experiment: Experiment) -> Path | None:
     path, recipe = experiment.folder.start, experiment.recipe
     tunings = [stage.tuning for stage in recipe.stages]
     words = begins_with_words(recipe)
-    if not parts_with(tunings, "pissa") | parts_with(tunings, "eva") and not words:
+    if not parts_with_pissa(tunings) and not words:
         return None
     if not path.is_file():
         # Every process loads the model, because they wait for one another while they do; only one reads the weights.
@@ -45,19 +44,17 @@ def first_weights(experiment: Experiment) -> Path | None:
 
 
 def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Sequence[Tuning], *, words: bool) -> None:
-    pissa, eva = parts_with(tunings, "pissa"), parts_with(tunings, "eva")
+    pissa = parts_with_pissa(tunings)
     model, precision = assembled.model, experiment.recipe.train.precision
-    if pissa | eva:
+    if pissa:
         experiment.say("making the weights that the adapters begin with")
     # Before `place` narrows the weights, as when a checkpoint is read.
     starts = start_pissa(model, pissa) if pissa else NO_STARTS
     place(model, precision, experiment.device)
     model.eval()
-    with torch.no_grad(), precise(precision, experiment.device)():
-        if words:
+    if words:
+        with torch.no_grad(), precise(precision, experiment.device)():
             _start_words(experiment, assembled)
-        if eva:
-            start_eva(model, eva, _batches(experiment, assembled))
     learnt = set(trainable_names(model))
     tensors = {name: parameter for name, parameter in model.named_parameters() if name in learnt}
     write_trained(
@@ -100,20 +97,3 @@ def _features(shown: Sequence[MediaRef], assembled: Assembled) -> torch.Tensor:
             assert features_MX is not None, "a projector that reads the whole grid needs one of a fixed size"
             parts.append(features_MX.float().cpu())
     return torch.cat(parts)
-
-
-def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]:
-    recipe = experiment.recipe
-    stage = next(each for each in recipe.stages if parts_with([each.tuning], "eva"))
-    mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
-    batches = stage_batches(mixture, stage, assembled, world_size=1)
-    return _shown(batches, with_media=recipe.train.text_only_share < 1)
-
-
-def _shown(batches: MicroBatches, *, with_media: bool) -> Iterator[EvaBatch]:
-    number = 0
-    while True:
-        batch = batches[number]
-        number += 1
-        if batch.media is not None or not with_media:
-            yield EvaBatch(batch.rows, batch.media)

@@ -28,8 +28,8 @@ from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.open_data import cannot_divide
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
+from medtune.trainer.runs.run_folder import RunFolder
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 LORA_FACTS = ("alpha", "rslora", "dora", "init")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
 from medtune.data import catalog
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Question, Split
@@ -164,6 +164,9 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
     known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]
     if primary_parser(recipe, benchmark) not in known:
         raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
+    by = benchmark.facets_of(prepared.questions(recipe.eval.split)) if recipe.log.facets else ()
+    if unknown := sorted({*recipe.log.facets} - {*by}):
+        raise ValueError(f"log.facets names {unknown[0]!r}, by which there are no scores; there are: {', '.join(by)}")
     learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
     needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
     for split in needed:
@@ -207,7 +210,14 @@ def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
 
 
 def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benchmark) -> str:
-    lines = [f"prepared data: there is no folder {root} ({field}). Make it with one of"]
+    own = root if name_of_benchmark == OWN_QUESTIONS else "prepared/mine"
+    lines = [
+        f"prepared data: there is no folder {root} ({field}). Correct the path, or make it with one of",
+        f"     medtune prepare {OWN_QUESTIONS} --from data.csv --images FOLDER --out {own}",
+        "       your own table, or a folder of images: docs/your_data.md",
+    ]
+    if name_of_benchmark != OWN_QUESTIONS:
+        lines[-1] += f"; then --set data.benchmark={OWN_QUESTIONS} data.root={own}"
     for name in benchmark.sources:
         if name not in catalog.names(catalog.SOURCES):
             lines.append(f"     (the source {name}: medtune cannot prepare its files yet)")

@@ -24,6 +24,10 @@ def source_for(
                 "arguments for tables, up to --splits, out."
             )
         return source
+    if not source.has_sheets and (said.sheet, said.header) != (None, None):
+        raise ValueError(
+            f"the source {source.name!r} reads no sheets: leave --sheet and --header out, or give the table itself."
+        )
     if said.media_folder is not None and not said.media_folder.is_dir():
         raise FileNotFoundError(f"{said.media_folder}: there is no such folder. Check --images.")
     return replace(source.with_options(said), name=source.name)

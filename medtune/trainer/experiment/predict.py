@@ -7,14 +7,15 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.benchmarks import OWN_QUESTIONS
-from medtune.data.media.load import load_media
+from medtune.data.control_characters import without_controls
+from medtune.data.media.load import check_media
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.take import read_source
@@ -113,8 +114,7 @@ def read_questions(
         media = table.media[media_id]
         try:
             for ref in media:
-                if ref.kind == "image":
-                    load_media(ref)
+                check_media(ref)
             asked.append(MediaGroup(media_id, media, tuple(questions)))
         except (ValueError, FileNotFoundError) as error:
             failed |= {question.id: str(error) for question in questions}
@@ -215,7 +215,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, 
         with tempfile.SpooledTemporaryFile(mode="w+", newline="", encoding="utf-8") as made:
             writer = csv.DictWriter(made, names, restval="")
             writer.writeheader()
-            writer.writerows(kept)
+            writer.writerows({name: _cell(value) for name, value in row.items()} for row in kept)
             made.seek(0)
             text = made.read()
     unfinished = path.with_name(f".{path.name}.partial")
@@ -228,6 +228,29 @@ _COLUMNS = (
     *("id", "media", "question", "answer", "unit", "probability", "p", "probabilities", "reply", "readable"),
     *("abstains", "options_that_hold", "error", "model", "trained_on"),
 )
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that spreadsheets take for a formula, which may run a program or send the table away.
+
+Source: OWASP, CSV Injection.
+"""
+
+
+def _cell(value: object) -> object:
+    """Returns a value for a cell, with an apostrophe in front of a text that a spreadsheet would calculate."""
+    if not isinstance(value, str):
+        return value
+    text = without_controls(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column_order(name: str) -> tuple[int, str]:
@@ -244,6 +267,8 @@ def predict(
     options: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     patient: str | None = None,
+    sheet: str | None = None,
+    header: int | None = None,
     source: str | None = None,
     overrides: Sequence[str] = (),
     error_rate: float | None = None,
@@ -260,6 +285,8 @@ def predict(
         options: The options, in their order, of every row that lists none.
         columns: The column of each role, as --columns of `medtune prepare` says.
         patient: A pattern that finds the patient in the path of a row's file.
+        sheet: The sheet of a workbook; None for the first with rows.
+        header: The row of a workbook, or the line of a text file, with the names of the columns; None for the first.
         overrides: Values that replace those of the recipe, e.g. "eval.batch_size=4".
         error_rate: The largest share of a new patient's questions that may be answered wrongly, by which the model
             abstains; None lets it answer all.
@@ -280,6 +307,8 @@ def predict(
         question=question,
         options=tuple(options),
         patient=None if patient is None else re.compile(patient),
+        sheet=sheet,
+        header=header,
     )
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medtune-")))
@@ -298,7 +327,7 @@ def predict(
         predictor = replace(predictor, recipe=recipe).for_own_texts({*known.texts})
         work = scratch / "work" if target is None else target.with_name(f".{target.name}{UNFINISHED}")
         _same_model(predictor, work)
-        answers, abstains = _answered(predictor, asked, work, error_rate)
+        asked, answers, abstains = _answered(predictor, asked, work, error_rate)
     rows = _in_order(answer_rows(predictor, asked, answers, abstains), asked.order)
     if abstains is not None:
         predictor.say(f"abstention: {abstains.said}")
@@ -311,14 +340,11 @@ def predict(
 
 def _answered(
     predictor: Predictor, asked: Asked, work: Path, error_rate: float | None
-) -> tuple[list[Prediction], Abstention | None]:
+) -> tuple[Asked, list[Prediction], Abstention | None]:
+    """Returns what was asked, without the media that the model does not read, the answers and how it abstains."""
     model = load_predictor(predictor, work / "spending.jsonl")
     if isinstance(model, LoadedModel):
-        reads = model.assembled.transform.kinds
-        if odd := sorted({ref.kind for group in asked.groups for ref in group.media} - {*reads}):
-            raise ValueError(
-                f"the rows show {odd[0]}s; the model reads {' and '.join(f'{kind}s' for kind in reads)} only"
-            )
+        asked = _of_kinds(asked, model.assembled.transform.kinds)
     readings = predictor.recipe.eval.known_readings
     abstains = None
     if error_rate is not None:
@@ -328,7 +354,24 @@ def _answered(
     answers = answer_groups(
         predictor, model, asked.groups, out_dir=work, readings=readings, conditions=["image"], title="predict"
     )
-    return answers, abstains
+    return asked, answers, abstains
+
+
+def _of_kinds(asked: Asked, kinds: Collection[str]) -> Asked:
+    """Returns what is asked about media of these kinds; the other rows have failed."""
+    failed, groups = dict(asked.failed), list[MediaGroup]()
+    reads = " and ".join(f"{kind}s" for kind in kinds)
+    for group in asked.groups:
+        if odd := sorted({ref.kind for ref in group.media} - {*kinds}):
+            failed |= {
+                question.id: f"the row shows a {odd[0]}; the model reads {reads} only" for question in group.questions
+            }
+        else:
+            groups.append(group)
+    if not groups:
+        shown = sorted({ref.kind for group in asked.groups for ref in group.media})
+        raise ValueError(f"the rows show {shown[0]}s; the model reads {reads} only")
+    return replace(asked, groups=groups, failed=failed)
 
 
 def _same_model(predictor: Predictor, work: Path) -> None:

@@ -23,12 +23,13 @@ from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel, answer_groups
-from medtune.trainer.experiment.finished_run import found_data
 from medtune.trainer.experiment.load_model import load_without_data, place, trained_weights
 from medtune.trainer.experiment.prepared_data import open_with_prompts
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.servers import refuse_unnamed_servers
+from medtune.trainer.runs.finished_run import found_data
+from medtune.trainer.runs.run_folder import RunFolder
 
 _ADAPTER = "adapter_config.json"
 
@@ -87,6 +88,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
             )
         field = "weights" if is_exported(where) else "adapter"
         recipe = read_recipe(str(root / "recipe.yaml"), [f"model.{field}={root}", "model.checkpoint=null", *overrides])
+        refuse_unnamed_servers(recipe, overrides, folder=root)
         facts = read_exported(where) if is_exported(where) else {}
         trained_on = f"{recipe.data.benchmark}, by the run that was exported"
         if note := recorded_label(facts).training_note():
@@ -95,6 +97,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
         folder = RunFolder(root)
         folder.read_recipe()
         recipe = read_recipe(str(folder.recipe), overrides)
+        refuse_unnamed_servers(recipe, overrides, folder=root)
         recipe = replace(recipe, data=replace(recipe.data, root=found_data(recipe.data.root, run=root)))
         checkpoint, recorded = trained_weights(folder, recipe), folder.recorded()
         if folder.has_best:

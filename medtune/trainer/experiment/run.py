@@ -17,6 +17,7 @@ from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
 from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.bertscore import load_text_model, named_model
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.trainer.devices.ranks import barrier
@@ -26,11 +27,11 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.first_weights import first_weights
 from medtune.trainer.experiment.judging import judge_command_line, judge_phase
 from medtune.trainer.experiment.load_model import load_model, load_trainable
-from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.runs.run_folder import RunFolder, write_json
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.loggers import WAITED, close_loggers, dashboard_of, log_parts, log_phase, open_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
@@ -60,11 +61,13 @@ def plan_text(experiment: Experiment, *, hardware: str) -> str:
 
 def run(experiment: Experiment) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
+    _load_what_scores(experiment)
     loggers = open_loggers(experiment)
     start = experiment.recipe.model.checkpoint
+    experiment.left.final_conditions = len(experiment.recipe.eval.asked_at("final"))
     zero_shot = _zero_shot_alone(experiment, loggers, start)
     if not _train_stages(experiment, loggers):
-        return _interrupted(experiment)
+        return _interrupted(experiment, loggers)
     # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
     trained = load_model(experiment, experiment.folder.best)
     conditions, last_step = experiment.recipe.eval.asked_at("final"), experiment.recipe.total_steps
@@ -77,7 +80,7 @@ def train(experiment: Experiment) -> int:
     """Trains without any evaluation before or after; returns the exit status."""
     loggers = open_loggers(experiment)
     if not _train_stages(experiment, loggers):
-        return _interrupted(experiment)
+        return _interrupted(experiment, loggers)
     close_loggers(loggers)
     folder = experiment.folder
     experiment.say(f"weights: {folder.best} (best on validation), {folder.last.name} (last step)")
@@ -90,6 +93,7 @@ def evaluate(experiment: Experiment) -> int:
 
     Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
     """
+    _load_what_scores(experiment)
     loggers = open_loggers(experiment)
     recipe = experiment.recipe
     model = load_model(experiment, recipe.model.checkpoint)
@@ -99,6 +103,13 @@ def evaluate(experiment: Experiment) -> int:
         phases = {"final": _final(experiment, loggers, model, conditions=recipe.eval.conditions, step=0)}
     _finish(experiment, loggers, phases, model)
     return 0
+
+
+def _load_what_scores(experiment: Experiment) -> None:
+    """Loads the text model of BERTScore once, so that no phase is answered and then not scored."""
+    evaluation = experiment.recipe.eval
+    if evaluation.bertscore and evaluation.bertscore_at and experiment.rank == 0:
+        load_text_model(named_model(evaluation.bertscore))
 
 
 def _zero_shot_alone(experiment: Experiment, loggers: Sequence[Logger], start: Path | None) -> PhaseScores:
@@ -172,7 +183,7 @@ def _phase(
     before: PhaseScores | None = None,
 ) -> PhaseScores:
     groups = tested_groups(experiment)
-    began_s = time.monotonic()
+    began_s, is_begun = time.monotonic(), any(out_dir.glob("*.jsonl"))
     waited: dict[str, float] = {}
     answers = answer_groups(
         experiment,
@@ -185,6 +196,9 @@ def _phase(
         repeats=experiment.recipe.eval.draws(conditions),
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
+    experiment.left.images = len(groups)
+    if not is_begun:
+        experiment.left.answered(len(groups) * len(conditions), time.monotonic() - began_s)
     questions = [question for group in groups for question in group.questions]
     judge_phase(experiment, name, questions, out_dir=out_dir)
     scores = score_answers(experiment, questions, answers, out_dir=out_dir, phase=name, before=before)
@@ -263,8 +277,9 @@ def _unavailable(recipe: Recipe) -> dict[Reading, str]:
     return {"likelihood": NO_LIKELIHOOD} if endpoint and not endpoint.prompt_logprobs else {}
 
 
-def _interrupted(experiment: Experiment) -> int:
+def _interrupted(experiment: Experiment, loggers: Sequence[Logger]) -> int:
     folder = experiment.folder
+    close_loggers(loggers)
     if experiment.rank == 0:
         mark_stopped(folder.root, asked_to_stop())
     barrier()

@@ -19,9 +19,10 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from medtune.data.plugins import plugin_arguments
 from medtune.trainer.launch.rank import LAUNCHER_PID
-from medtune.trainer.launch.slurm import LAUNCH, REQUEUED_AFTER, forget_stop, queue_again, stopped_by
+from medtune.trainer.launch.slurm import REQUEUED_AFTER, forget_stop, queue_again, stopped_by
 from medtune.trainer.launch.started import Counts, Meeting
 from medtune.trainer.launch.stop import INTERRUPTED, STOP_SIGNALS
+from medtune.trainer.runs.run_folder import LAUNCH
 
 FAILED = 1
 SAVING_S = 150

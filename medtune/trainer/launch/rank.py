@@ -25,11 +25,12 @@ from medtune.trainer.devices.ranks import (
     stop_heard,
     told_by_first,
 )
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.launch.held import held
 from medtune.trainer.launch.slurm import REQUEUED_AFTER, address_of, claim, mark_stopped, queue_again, stopped_by
 from medtune.trainer.launch.started import Started, how_started
 from medtune.trainer.launch.stop import INTERRUPTED, Stopped, listening, note_stop
 from medtune.trainer.recipe.schema import TrainBlock
+from medtune.trainer.runs.run_folder import RunFolder
 
 LAUNCHER_PID = "MEDTUNE_LAUNCHER_PID"
 """The variable in which medtune's launcher gives its ranks its process id."""
@@ -158,8 +159,13 @@ SEEN_WITHIN_S = 60
 """How long a shared file system may take to show a new file on another machine."""
 
 
-def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -> tuple[list[Path], bool]:
-    """Returns the run folder of rank 0 for every rank, alone in a list, and whether its run goes on."""
+def one_folder(
+    mine: Path, train: TrainBlock, *, resume: bool, is_named: bool, holding: contextlib.ExitStack
+) -> tuple[Path, bool]:
+    """Returns the run folder of rank 0 for every rank, and whether its run goes on.
+
+    Rank 0 holds the folder until `holding` is closed.
+    """
     if not is_named and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
         raise ValueError("torchrun started this run again, which needs --out: the folder whose run goes on")
     rank = dist.get_rank() if dist.is_initialized() else 0
@@ -167,7 +173,10 @@ def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -
     decided: tuple[Path, bool] | Exception | None = None
     if rank == 0:
         try:
+            folder = holding.enter_context(held(mine))
             decided = (mine, claim(mine, resume=resume))
+            if not decided[1]:
+                folder.begins()
         except (OSError, ValueError) as error:
             decided = error
     first_numbers, decided = told_by_first((numbers, decided))
@@ -179,7 +188,7 @@ def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -
             f"with {numbers[1]}; start the same number on every machine"
         )
     assert decided is not None
-    return [decided[0]], decided[1]
+    return decided
 
 
 def see_folder(folder: RunFolder) -> None:

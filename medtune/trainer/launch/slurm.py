@@ -26,7 +26,8 @@ from pathlib import Path
 
 from medtune.data.plugins import plugin_arguments
 from medtune.eval.predictions.files import replace_file
-from medtune.trainer.experiment.run_folder import RunFolder, write_json
+from medtune.eval.results.typed_json import read_json
+from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 """The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""
@@ -34,7 +35,7 @@ REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 
 def marker(root: Path) -> Path:
     """Returns the path of the file that says that the run in a folder was stopped on request."""
-    return root / "launch" / "stopped.json"
+    return root / LAUNCH / "stopped.json"
 
 
 def mark_stopped(root: Path, number: int) -> None:
@@ -47,7 +48,7 @@ def mark_stopped(root: Path, number: int) -> None:
 def stopped_by(root: Path) -> str | None:
     """Returns the name of the signal after which the run in a folder stopped; None if it did not stop on request."""
     path = marker(root)
-    return str(json.loads(path.read_text("utf-8"))["signal"]) if path.is_file() else None
+    return read_json(path, dict[str, str]).get("signal") if path.is_file() else None
 
 
 def forget_stop(root: Path) -> None:
@@ -122,10 +123,6 @@ def queue_again() -> None:
         print(f"asked SLURM to queue job {job} again; it then continues this run", flush=True)
 
 
-LAUNCH = "launch"
-"""The folder inside a run folder that launchers write into before the run begins."""
-
-
 def claim(root: Path, *, resume: bool) -> bool:
     """Prepares a run folder for this command and returns whether its run goes on; one process of a run calls it."""
     goes_on = resume or continues(root)
@@ -141,10 +138,8 @@ def claim(root: Path, *, resume: bool) -> bool:
 
 def refuse_used(root: Path, *, resume: bool) -> None:
     """Refuses a run folder that holds something which this command did not begin; it writes nothing."""
-    if not resume and not continues(root) and _rest(root):
-        raise FileExistsError(
-            f"{root} is not empty; name another folder with --out, or continue that run with --resume"
-        )
+    if not resume and not continues(root):
+        RunFolder(root).refuse_used(is_ours=_is_ours(root))
 
 
 def continues(root: Path) -> bool:
@@ -154,15 +149,7 @@ def continues(root: Path) -> bool:
 
 def _clear(root: Path) -> None:
     refuse_used(root, resume=False)
-    if root.is_dir() and _is_ours(root):
-        RunFolder(root).environment.unlink(missing_ok=True)
-
-
-def _rest(root: Path) -> list[str]:
-    if not root.is_dir():
-        return [str(root)] if root.exists() else []
-    ours = {LAUNCH, *([RunFolder(root).environment.name] if _is_ours(root) else [])}
-    return [each.name for each in root.iterdir() if each.name not in ours]
+    RunFolder(root).environment.unlink(missing_ok=True)
 
 
 def _begun(root: Path) -> Path:
@@ -171,7 +158,7 @@ def _begun(root: Path) -> Path:
 
 def _is_ours(root: Path) -> bool:
     path = _begun(root)
-    began = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    began = read_json(path, dict[str, str]) if path.is_file() else {}
     is_restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     identity = {kind: name for kind, name in _identity().items() if kind != "torchrun" or is_restart}
     return any(began.get(kind) == name for kind, name in identity.items())

@@ -17,6 +17,7 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from medtune.data import catalog
+from medtune.data.yaml_text import yaml_file, yaml_text
 
 COMMAND_LINE = "--set"
 Tree = dict[str, object]
@@ -32,10 +33,7 @@ class Layer:
 
 def read_layer(path: Path) -> Layer:
     """Returns the settings of a YAML file."""
-    try:
-        tree = yaml.safe_load(path.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML: {error}") from error
+    tree = yaml_file(path)
     if not isinstance(tree, dict):
         raise ValueError(
             f"{path}: wanted keys with values; a recipe is a mapping with the blocks model, data, train, eval and log"
@@ -49,9 +47,13 @@ def override_layer(text: str) -> Layer:
     if not equals or not key:
         raise ValueError(f"{COMMAND_LINE} {text!r}: expected KEY=VALUE, for instance train.max_steps=10")
     try:
-        tree: object = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{COMMAND_LINE} {key}: the value is not YAML; put text with such signs in quotes") from error
+        tree: object = yaml_text(value, where=f"{COMMAND_LINE} {key}")
+    except ValueError as error:
+        if isinstance(error.__cause__, yaml.YAMLError):
+            raise ValueError(
+                f"{COMMAND_LINE} {key}: the value is not YAML; put text with such signs in quotes"
+            ) from error
+        raise
     block: Tree = {}
     for part in reversed(key.split(".")):
         block = {part: tree}

@@ -4,6 +4,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from medtune.data.bounds import check_bounds
 from medtune.data.types import Question, Reading
 from medtune.eval.asking.conditions import READINGS
 from medtune.eval.benchmark import Benchmark
@@ -12,53 +13,18 @@ from medtune.eval.scoring import parse_replies
 from medtune.eval.scoring.bertscore import BertModel, check_model, named_model
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from medtune.models.endpoint.settings import Endpoint, check_endpoint
-from medtune.models.tuning.plan import Lora
 from medtune.models.weights.loading_options import BLIND, CODES, set_fields
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 MIN_FOLDS = 2
-LEAST_IMAGE_PIXELS = 56 * 56
-"""The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
 
 
 def check_recipe(recipe: Recipe) -> None:
     """Refuses a recipe with values that no run could use."""
-    train, evaluation = recipe.train, recipe.eval
+    evaluation = recipe.eval
     _check_served(recipe)
-    for name, value, least in (
-        ("train.devices", train.devices, 1),
-        ("train.nodes", train.nodes, 1),
-        ("train.save_every_steps", train.save_every_steps or 1, 1),
-        ("train.group_questions", train.group_questions or 1, 1),
-        ("train.weight_decay", train.weight_decay, 0),
-        ("train.clip_norm", train.clip_norm, 0),
-        ("eval.every_steps", evaluation.every_steps, 1),
-        ("eval.val_questions", evaluation.val_questions, 1),
-        ("eval.batch_tokens", evaluation.batch_tokens, 1),
-        ("eval.questions", 1 if evaluation.questions is None else evaluation.questions, 1),
-        ("eval.batch_size", evaluation.batch_size, 1),
-        ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
-        ("eval.repeats", evaluation.repeats, 1),
-        ("eval.temperature", evaluation.temperature, 0),
-        ("data.workers", recipe.data.workers, 0),
-        ("log.every_steps", recipe.log.every_steps, 1),
-        ("model.video_frames", recipe.model.video_frames or 1, 1),
-        ("model.crop_margin_mm", recipe.model.crop_margin_mm or 0, 0),
-        ("model.image_max_pixels", recipe.model.image_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
-        ("model.video_max_pixels", recipe.model.video_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
-    ):
-        _at_least(name, value, least)
-    if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:
-        raise ValueError(f"model.video_frames_per_s is {recipe.model.video_frames_per_s}; it must be above 0")
-    for name, minutes in (
-        ("train.timeout_minutes", train.timeout_minutes),
-        ("train.save_every_minutes", train.save_every_minutes),
-    ):
-        if minutes is not None and minutes <= 0:
-            raise ValueError(f"{name} is {minutes}; it must be above 0")
-    if not 0 <= train.text_only_share <= 1:
-        raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
+    check_bounds(recipe)
     _check_mixture(recipe.data)
     _check_folds(recipe)
     _check_changes(recipe)
@@ -96,8 +62,6 @@ def _check_drawing(recipe: Recipe) -> None:
             "eval.condition_repeats.image: replies to the image are drawn as often as any that they are compared with; "
             "set eval.repeats"
         )
-    for condition, repeats in evaluation.condition_repeats.items():
-        _at_least(f"eval.condition_repeats.{condition}", repeats, 1)
     if max(evaluation.repeats, *evaluation.condition_repeats.values(), 1) > 1 and temperature == 0:
         field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
         raise ValueError(
@@ -148,11 +112,6 @@ def _check_training(recipe: Recipe) -> None:
         raise ValueError(
             "train.max_steps and train.epochs are for recipes without train.stages; each stage has its own"
         )
-    if train.ema_decay is not None and not 0 < train.ema_decay < 1:
-        raise ValueError(f"train.ema_decay is {train.ema_decay}; it must be above 0 and below 1, e.g. 0.99")
-    if (stopping := train.early_stopping) is not None:
-        _at_least("train.early_stopping.patience", stopping.patience, 1)
-        _at_least("train.early_stopping.min_delta", stopping.min_delta, 0)
     if recipe.model.language_bits is not None and train.divides_weights:
         raise ValueError(
             f"model.language_bits is 4 and train.strategy is {train.strategy}, which cannot share out packed weights; "
@@ -165,7 +124,13 @@ def _check_training(recipe: Recipe) -> None:
         )
     for number, stage in enumerate(recipe.stages):
         block = f"train.stages.{number}" if train.stages else "train"
-        _check_stage(stage, recipe.model, block=block, tuning=f"{block}.tuning" if train.stages else "model.tuning")
+        _check_stage(
+            stage,
+            recipe.model,
+            block=block,
+            tuning=f"{block}.tuning" if train.stages else "model.tuning",
+            shows_nothing=train.text_only_share == 1,
+        )
 
 
 def _check_precision(recipe: Recipe) -> None:
@@ -182,27 +147,10 @@ def _check_precision(recipe: Recipe) -> None:
         )
 
 
-def _at_least(name: str, value: float, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name} is {value}; it must be at least {least}")
-
-
-def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) -> None:
+def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str, shows_nothing: bool) -> None:
     if (stage.max_steps is None) == (stage.epochs is None):
         how = "neither is given" if stage.epochs is None else "both are given"
         raise ValueError(f"{block}.max_steps, {block}.epochs: {how}; say how long to train with one of them")
-    if stage.max_steps is not None:
-        _at_least(f"{block}.max_steps", stage.max_steps, 1)
-    if stage.epochs is not None and stage.epochs <= 0:
-        raise ValueError(f"{block}.epochs is {stage.epochs}; it must be above 0")
-    _at_least(f"{block}.batch_size", stage.batch_size, 1)
-    _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
-    if stage.micro_batch_tokens is not None:
-        _at_least(f"{block}.micro_batch_tokens", stage.micro_batch_tokens, 1)
-    if not 0 <= stage.warmup_ratio < 1:
-        raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
-    if not 0 <= stage.lr_floor <= 1:
-        raise ValueError(f"{block}.lr_floor is {stage.lr_floor}; it must be from 0 to 1")
     if stage.schedule == "constant" and stage.lr_floor:
         raise ValueError(
             f"{block}.lr_floor is {stage.lr_floor} and {block}.schedule is constant, which does not fall: leave "
@@ -211,15 +159,23 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
     for part, learns in stage.tuning.parts().items():
         if learns.mode != "frozen" and learns.lr <= 0:
             raise ValueError(f"{tuning}.{part}.lr is {learns.lr}; a part that learns needs a rate above 0")
+        if learns.mode == "lora" and learns.lr * learns.lora.lr_ratio > 1:
+            raise ValueError(
+                f"{tuning}.{part}.lora.lr_ratio is {learns.lora.lr_ratio}; at {tuning}.{part}.lr {learns.lr} B would "
+                "learn at a rate above 1, at which no training holds: lower one of them"
+            )
         if learns.mode == "part" and learns.parameters is None:
             raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
-        if learns.mode == "lora":
-            _check_lora(learns.lora, name=f"{tuning}.{part}.lora")
+        if learns.mode != "frozen" and part != "language" and shows_nothing:
+            raise ValueError(
+                f"train.text_only_share is 1 and {tuning}.{part}.mode is {learns.mode}: no media are ever shown, so "
+                f"that the part {part!r} ({learns.mode}) has no gradient; set its mode to frozen, or the share below 1"
+            )
     language = stage.tuning.language
     if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.lora.init is pissa, which changes the weights that are "
-            "held in 4 bits: take eva or default, or leave model.language_bits out"
+            "held in 4 bits: take default, or leave model.language_bits out"
         )
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
@@ -230,13 +186,6 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
             f"model.variant is {CODES} and {tuning}.vision.mode is {stage.tuning.vision.mode}; code ids bring no "
             "gradient to the tower: set it to frozen, or leave model.variant out"
         )
-
-
-def _check_lora(lora: Lora, *, name: str) -> None:
-    if lora.r < 1 or not 0 <= lora.dropout < 1:
-        raise ValueError(f"{name}: r must be at least 1 and dropout in [0, 1)")
-    if lora.lr_ratio <= 0:
-        raise ValueError(f"{name}.lr_ratio is {lora.lr_ratio}; it must be above 0, and 1 gives A and B the same rate")
 
 
 def _check_changes(recipe: Recipe) -> None:
@@ -264,14 +213,8 @@ def _check_folds(recipe: Recipe) -> None:
 
 
 def _check_mixture(data: DataBlock) -> None:
-    if data.temperature <= 0:
-        raise ValueError(f"data.temperature is {data.temperature}; it must be above 0")
-    if not 0 <= data.balance <= 1:
-        raise ValueError(f"data.balance is {data.balance}; it must be from 0 to 1")
     weights = [folder.weight for folder in data.mixture]
-    if any(weight is not None for weight in weights) and not all(
-        weight is not None and weight > 0 for weight in weights
-    ):
+    if len({weight is None for weight in weights}) > 1:
         raise ValueError(f"data.mixture has the weights {weights}; give every part one above 0, or none")
     roots = [folder.root.resolve() for folder in data.mixture]
     if len(set(roots)) < len(roots):
@@ -291,18 +234,13 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     endpoint = recipe.model.endpoint
     own = recipe.eval.temperature if endpoint is None else endpoint.temperature
     temperature = own if published.temperature is None else published.temperature
-    if temperature == 0 and published.repeats > 1:
-        field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
-        raise ValueError(
-            f"eval.protocol is published; the authors of {benchmark.title} asked {published.repeats} times and do not "
-            f"say at which temperature, and greedy answers do not differ: set {field} above 0, or leave the protocol "
-            "out"
-        )
+    # Greedy answers do not differ: the tables about repeats, which are then left out, would hold one answer many times.
+    repeats = 1 if temperature == 0 else published.repeats
     evaluation = dataclasses.replace(
         recipe.eval,
         max_new_tokens=published.max_new_tokens or recipe.eval.max_new_tokens,
         temperature=0.0 if endpoint or temperature is None else temperature,
-        repeats=published.repeats,
+        repeats=repeats,
         condition_repeats={**recipe.eval.condition_repeats, **published.condition_repeats},
     )
     asked = endpoint and dataclasses.replace(endpoint, temperature=temperature)
@@ -323,7 +261,8 @@ def judge_at(evaluation: EvalBlock, phase: str) -> JudgeSettings | None:
 def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
     """Returns how the recipe's answers depart from the published protocol, as a clause; "" if they do not.
 
-    Settings that the authors do not state are not compared.
+    Settings that the authors do not state are not compared. Nor are repeats: a score is the mean over its passes, and
+    the tables that are about repeats compare their number themselves.
     """
     if recipe.data.folds is not None:
         return "the questions are those of a cross-validation"
@@ -332,7 +271,6 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
         return ""
     for name, theirs, ours in (
         ("temperature", published.temperature, used.temperature),
-        ("number of repeats", published.repeats, used.repeats),
         ("length of replies in tokens", published.max_new_tokens, used.max_new_tokens),
     ):
         if theirs is not None and theirs != ours:

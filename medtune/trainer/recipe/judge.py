@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medtune.data.bounds import Count, check_bounds
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge import JudgeTask, with_official_words
 from medtune.models.endpoint.settings import Endpoint, asked_alike, check_endpoint, read_key, without_address
@@ -47,7 +48,7 @@ class JudgeSettings:
     official: Path | None = None
     official_strict: bool = False
     strict: bool = True
-    max_new_tokens: int = 512
+    max_new_tokens: Count = 512
 
     @property
     def model(self) -> str:
@@ -65,8 +66,7 @@ def check_judge(settings: JudgeSettings, *, where: str, how: str) -> None:
         raise ValueError(f"{where}official and {where}prompt both give the judge's instructions; leave one of them out")
     if settings.official is None and settings.official_strict:
         raise ValueError(f"{where}official_strict needs {where}official, the script whose block on strictness is meant")
-    if settings.max_new_tokens < 1:
-        raise ValueError(f"{where}max_new_tokens is {settings.max_new_tokens}; it must be at least 1")
+    check_bounds(settings, where=where)
     if settings.endpoint is not None:
         check_endpoint(settings.endpoint, where=f"{where}endpoint")
         if settings.strict and settings.endpoint.temperature != 0:

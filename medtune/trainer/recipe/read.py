@@ -8,36 +8,58 @@ from typing import Any, TypeVar
 import yaml
 
 from medtune.data import catalog
-from medtune.data.plugins import add_folders, named_folders
+from medtune.data.plugins import add_folders, folders_in_use, named_folders
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.recipe.build import COMMAND_LINE, Layer, build, merge, merged, override_layer, read_layer, says
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import AUTO, STAGE_KEYS, Recipe
 
+WRITTEN = "recipe.yaml"
+"""The name of a recipe that a run or an export wrote; no recipe that medtune ships, or that `init` writes, bears it."""
+_OF_A_READ_FOLDER = (WRITTEN, "environment.json", "adapter_config.json", "config.json")
+"""Files of runs, exports, adapters and checkpoints. A recipe that lies beside one of them came with the folder."""
 
-def read_with_plugins(path: Path) -> Layer:
+
+def read_with_plugins(path: Path, *, is_own: bool | None = None) -> Layer:
     """Returns the layer of a recipe's file, with absolute paths of its plugin folders, and takes these into use.
 
     In the file the paths are relative to the file itself. A recipe that this one extends may lie in one of the folders.
+
+    Args:
+        is_own: As in `use_plugins`.
     """
     layer = read_layer(path)
     if "plugins" not in layer.tree:
         return layer
-    folders = [str(each) for each in use_plugins(layer.tree, path)]
+    folders = [str(each) for each in use_plugins(layer.tree, path, is_own=is_own)]
     return Layer(layer.origin, {**layer.tree, "plugins": folders})
 
 
-def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
-    """Takes the plugin folders of a recipe, which may be relative to it, into use; returns their absolute paths."""
+def use_plugins(tree: Mapping[str, object], path: Path, *, is_own: bool | None = None) -> tuple[Path, ...]:
+    """Takes the plugin folders of a recipe, which may be relative to it, into use; returns their absolute paths.
+
+    Args:
+        is_own: Whether the recipe is the user's own. One that came with a folder which is only read brings no code: its
+            plugins have to be in use already. None tells it by where the file lies.
+    """
     listed = tree.get("plugins") or []
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         raise ValueError(f"{path}: plugins is {listed!r}; it must be a list of folders, for instance [my_plugin]")
-    return add_folders((path.parent / Path(each).expanduser() for each in listed), named_by=f"{path}, plugins")
+    folders = [path.parent / Path(each).expanduser() for each in listed]
+    if is_own is None:
+        is_own = is_own_recipe(path)
+    take = add_folders if is_own else folders_in_use
+    return take(folders, named_by=f"{path}, plugins")
+
+
+def is_own_recipe(path: Path) -> bool:
+    """Returns whether a recipe is the user's own, and none that a run, an export or a checkpoint came with."""
+    return path.name != WRITTEN and not any((path.parent / name).exists() for name in _OF_A_READ_FOLDER)
 
 
 def use_plugins_of_run(run: Path) -> None:
-    """Takes the plugin folders into use that a run was made with; does nothing if `run` is not a run folder."""
-    path = run / "recipe.yaml"
+    """Refuses a run whose plugin folders are not in use; does nothing if `run` is not a run folder."""
+    path = run / WRITTEN
     if path.is_file():
         use_plugins(read_layer(path).tree, path)
 
@@ -63,10 +85,9 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     The plugin folders that the recipe names are taken into use. For keys that have been renamed, the new name is
     printed on stderr.
     """
-    path = find_recipe(name)
     layers = read_layers(name, overrides)
-    tree = merge(layers)
-    folders = dict.fromkeys((*use_plugins(tree, path), *named_folders()))
+    tree: Tree = merge(layers)
+    folders = dict.fromkeys((*map(Path, tree.get("plugins") or ()), *named_folders()))
     return _recipe({**tree, "plugins": [str(each) for each in folders]}, layers)
 
 
@@ -82,8 +103,11 @@ def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
 def _chain(path: Path) -> list[Layer]:
     layers: list[Layer] = []
     chain: dict[Path, str] = {}
+    is_own = True
     while True:
-        own = read_with_plugins(path)
+        # What a recipe of a folder that is read extends, it brings with it.
+        is_own = is_own and is_own_recipe(path)
+        own = read_with_plugins(path, is_own=is_own)
         layers.insert(0, Layer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"}))
         chain[path.resolve()] = str(path)
         parent = own.tree.get("extends")

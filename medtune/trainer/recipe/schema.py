@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Interval
+
+from medtune.data.bounds import PROJECT, Count, Draws, Epochs, Minutes, NotNegative, PartlyShare, Positive, Share
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
-from medtune.eval.asking.conditions import READINGS
+from medtune.eval.asking.conditions import ANATOMY_NAMED, READINGS
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
+from medtune.trainer.recipe.early_stopping import EarlyStopping
 from medtune.trainer.recipe.judge import JudgeSettings
 
 SERVED = "endpoint"
@@ -84,7 +88,7 @@ class TrainFolder:
 
     benchmark: str
     root: Path
-    weight: float | None = None
+    weight: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -114,15 +118,15 @@ class DataBlock:
 
     benchmark: str
     root: Path
-    workers: int = 0
+    workers: Annotated[int, Interval(ge=0, le=256)] = 0
     mixture: tuple[TrainFolder, ...] = ()
     allow_lookalikes: bool = False
-    temperature: float = 1.0
-    balance: float = 0.0
+    temperature: Positive = 1.0
+    balance: Share = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
-    folds: int | None = None
-    fold: int | None = None
+    folds: Annotated[int, Interval(ge=1, le=1000)] | None = None
+    fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,15 +151,15 @@ class Stage:
     """
 
     name: str
-    max_steps: int | None = None
-    epochs: float | None = None
+    max_steps: Count | None = None
+    epochs: Epochs | None = None
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    batch_size: int = 8
-    micro_batch_size: int = 8
-    micro_batch_tokens: int | None = None
-    warmup_ratio: float = 0.1
+    batch_size: Count = 8
+    micro_batch_size: Count = 8
+    micro_batch_tokens: Count | None = None
+    warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
-    lr_floor: float = 0.0
+    lr_floor: Share = 0.0
     tuning: Tuning = field(default_factory=Tuning)
 
     @property
@@ -164,23 +168,6 @@ class Stage:
         if self.max_steps is None:
             raise ValueError(f"the stage {self.name!r} is given in epochs; they have to be counted on the data first")
         return self.max_steps
-
-
-@dataclass(frozen=True)
-class EarlyStopping:
-    """When a stage ends before its last step: when its validations no longer improve.
-
-    Attributes:
-        metric: What has to improve: a metric of the benchmark, or loss, token_accuracy, choice_accuracy, f1, ece or
-            brier, as they stand behind "val/" in metrics.csv. Whether higher or lower is better follows from the
-            metric. None is the benchmark's primary metric, which also chooses the best weights.
-        patience: Number of validations one after another without an improvement, after which the stage ends.
-        min_delta: The smallest change that counts as an improvement.
-    """
-
-    metric: str | None = None
-    patience: int = 3
-    min_delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -230,29 +217,29 @@ class TrainBlock:
         deterministic: Whether a GPU adds in one order, so that a run can be repeated; without it, steps are faster.
     """
 
-    max_steps: int | None = None
-    epochs: float | None = None
+    max_steps: Count | None = None
+    epochs: Epochs | None = None
     stages: tuple[Stage, ...] = ()
-    group_questions: int | None = None
-    text_only_share: float = 0.0
-    seed: int = 0
-    batch_size: int = 8
-    micro_batch_size: int = 8
-    micro_batch_tokens: int | None = None
+    group_questions: Count | None = None
+    text_only_share: Share = 0.0
+    seed: Annotated[int, Interval(ge=0, le=2**32 - 1)] = 0
+    batch_size: Count = 8
+    micro_batch_size: Count = 8
+    micro_batch_tokens: Count | None = None
     optimizer: OptimizerName = "adamw"
-    weight_decay: float = 0.01
-    warmup_ratio: float = 0.1
+    weight_decay: Annotated[float, Interval(ge=0, le=100)] = 0.01
+    warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
-    lr_floor: float = 0.0
-    ema_decay: float | None = None
+    lr_floor: Share = 0.0
+    ema_decay: Annotated[float, Interval(gt=0, lt=1)] | None = None
     early_stopping: EarlyStopping | None = None
-    clip_norm: float = 1.0
+    clip_norm: NotNegative = 1.0
     strategy: StrategyName = "auto"
-    devices: int = 1
-    nodes: int = 1
-    timeout_minutes: float = 60.0
-    save_every_steps: int | None = None
-    save_every_minutes: float | None = None
+    devices: Annotated[int, Interval(ge=1, le=4096)] = 1
+    nodes: Annotated[int, Interval(ge=1, le=65_536)] = 1
+    timeout_minutes: Minutes = 60.0
+    save_every_steps: Count | None = None
+    save_every_minutes: Minutes | None = None
     precision: Precision = "auto"
     gradient_checkpointing: bool = False
     deterministic: bool = True
@@ -302,7 +289,8 @@ class EvalBlock:
             train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
         repeats: How often each reply is drawn; greedy replies do not differ. Scores are the mean over the repeats.
         condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
-            The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
+            The replies under "image", with which they are compared, are drawn as often as the most frequent of them;
+            those with and without the anatomy as often as each other.
         bertscore: The text model of BERTScore, as NAME, NAME:LAYER or FOLDER:LAYER; None leaves it out.
         bertscore_at: The evaluations with a BERTScore: zero_shot, val (each validation, on `val_questions`), final.
         judge: The judge of free answers, with its cap on costs; None leaves it to `medtune judge`.
@@ -316,15 +304,15 @@ class EvalBlock:
     conditions: tuple[Condition, ...] = ("image", "text_only")
     conditions_at: tuple[Literal["zero_shot", "final"], ...] = ("final",)
     parser: str | None = None
-    questions: int | None = None
-    every_steps: int = 20
-    val_questions: int = 100
-    batch_tokens: int = 4096
-    batch_size: int = 8
-    max_new_tokens: int = 16
-    temperature: float = 0.0
-    repeats: int = 1
-    condition_repeats: dict[Condition, int] = field(default_factory=dict)
+    questions: Count | None = None
+    every_steps: Count = 20
+    val_questions: Count = 100
+    batch_tokens: Annotated[int, Interval(ge=1, le=2**20)] = 4096
+    batch_size: Count = 8
+    max_new_tokens: Annotated[int, Interval(ge=1, le=1_000_000)] = 16
+    temperature: Annotated[float, Interval(ge=0, le=100)] = 0.0
+    repeats: Draws = 1
+    condition_repeats: dict[Condition, Draws] = field(default_factory=dict)
     bertscore: str | None = None
     bertscore_at: Evaluations = ("zero_shot", "final")
     judge: JudgeSettings | None = None
@@ -340,8 +328,13 @@ class EvalBlock:
         return self.conditions if phase in self.conditions_at else ("image",)
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
-        """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""
+        """Returns how often a reply is drawn under each condition; those that are compared equally often.
+
+        "image" is compared with every other, and "with_anatomy" with "without_anatomy".
+        """
         found = {condition: self.condition_repeats.get(condition, self.repeats) for condition in conditions}
+        about_anatomy = [condition for condition in ANATOMY_NAMED if condition in found]
+        found |= dict.fromkeys(about_anatomy, max((found[each] for each in about_anatomy), default=0))
         return {**found, "image": max(found.values(), default=self.repeats)}
 
 
@@ -355,12 +348,16 @@ class LogBlock:
         every_steps: Optimizer steps between two points of the loss curve.
         images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
             data.
+        facets: Facets of your own data, by whose values scores may be sent to W&B, such as [ward, scanner]. Others stay
+            here, because a column of a table may name persons; those of simulated data and the terms of published
+            benchmarks are sent.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
-    project: str = "medtune"
-    every_steps: int = 1
+    project: Annotated[str, PROJECT] = "medtune"
+    every_steps: Count = 1
     images: Literal["auto", "always", "never"] = "auto"
+    facets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

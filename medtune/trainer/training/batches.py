@@ -102,6 +102,8 @@ class MicroBatches(Dataset[MicroBatch]):
     Args:
         row_tokens: The number of tokens, about, up to which trees are packed into one row; 0 gives each tree a row of
             its own.
+        both_kinds: Whether every forward pass holds groups with media and groups without them, if the mixture has
+            both; on several devices it does in any case.
     """
 
     def __init__(
@@ -114,10 +116,12 @@ class MicroBatches(Dataset[MicroBatch]):
         transform: Transform,
         share_prefix: bool = True,
         row_tokens: int = ROW_TOKENS,
+        both_kinds: bool = False,
     ) -> None:
         self.mixture = mixture
         self.order = order
         self._rank = rank
+        self._both_kinds = both_kinds or order.world_size > 1
         self._family = family
         self.transform = transform
         self.sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
@@ -180,14 +184,15 @@ class MicroBatches(Dataset[MicroBatch]):
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run in addition and do not count for the loss.
 
-        A device that has no group in this forward pass borrows one of the step. If there are several devices, and only
-        some groups are shown with their media, every forward pass holds both kinds, because the kinds run different
-        layers: the vision tower runs only for groups with media, and layers that attend to an image are skipped for the
-        others.
+        A device that has no group in this forward pass borrows one of the step. If there are several devices, or all
+        that learns lies in what is shown, and only some groups are shown with their media, every forward pass holds
+        both kinds, because the kinds run different layers: the vision tower runs only for groups with media, and layers
+        that attend to an image are skipped for the others. A pass whose own groups reach nothing that learns then has a
+        gradient of zeros.
         """
         kinds = {self.sequences.is_blind(draw) for draw in mine}
         blind = np.concatenate(self.sequences.blind)
-        if self.order.world_size > 1 and blind.any() and not blind.all():
+        if self._both_kinds and blind.any() and not blind.all():
             missing = sorted({False, True} - kinds)
             # Balancing may leave a kind out of an epoch, but some later epoch contains it.
             drawn = (draw for epoch in count() for draw in self.first_epoch(epoch))
@@ -206,7 +211,13 @@ class MicroBatches(Dataset[MicroBatch]):
 
 def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> MicroBatches:
     """Returns the micro-batches of a stage's first device, made from the benchmarks' prompts in the model's layout."""
-    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=0)
+    order = stage_order(mixture, stage, assembled, world_size=world_size)
+    return micro_batches(mixture, order, assembled, rank=0, both_kinds=learns_from_media_alone(stage))
+
+
+def learns_from_media_alone(stage: Stage) -> bool:
+    """Returns whether nothing of a stage learns from text without media: its language model is frozen."""
+    return stage.tuning.language.mode == "frozen"
 
 
 def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> GroupOrder:
@@ -224,7 +235,9 @@ def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_s
     return TokenOrder(plain, budget, sequences.lengths, steps=stage.max_steps)
 
 
-def micro_batches(mixture: Mixture, order: GroupOrder, assembled: Assembled, *, rank: int) -> MicroBatches:
+def micro_batches(
+    mixture: Mixture, order: GroupOrder, assembled: Assembled, *, rank: int, both_kinds: bool
+) -> MicroBatches:
     """Returns the micro-batches of one device in an order, made from the benchmarks' prompts in the model's layout."""
     packing = _packing(assembled)
     return MicroBatches(
@@ -235,6 +248,7 @@ def micro_batches(mixture: Mixture, order: GroupOrder, assembled: Assembled, *, 
         transform=assembled.transform,
         share_prefix=packing.share_prefix,
         row_tokens=packing.row_tokens,
+        both_kinds=both_kinds,
     )
 
 

@@ -20,8 +20,8 @@ from medtune.models.weights.write_adapter import write_absence, write_adapter
 from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import Recipe, TrainBlock
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.state_folder import SavedFacts, load_state, save_state

@@ -15,12 +15,13 @@ from torch.utils.data import DataLoader
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Reading, Split
 from medtune.models.media_reader import MediaReader
+from medtune.trainer.devices.strategies import divides_weights
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.check import check_recipe, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
-from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
+from medtune.trainer.training.batches import MicroBatch, learns_from_media_alone, loader, micro_batches, stage_order
 from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
@@ -115,7 +116,11 @@ class QuestionData(pl.LightningDataModule):
         if getattr(trainer, "overfit_batches", 0):
             raise ValueError("Trainer(overfit_batches=...) reads batches by number: take limit_train_batches instead")
         plan = self._plan()
-        batches = micro_batches(self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank)
+        # Where weights are divided, a step follows from what a pass runs.
+        both_kinds = learns_from_media_alone(self._stage) or divides_weights(trainer.strategy)
+        batches = micro_batches(
+            self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank, both_kinds=both_kinds
+        )
         sampler = ResumableOrder(
             epoch_steps=plan.epoch_steps,
             length=plan.length,

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 
-from medtune.data.progress import OnDone, progress
+from medtune.data.progress import OnDone, clock, progress
 from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
@@ -36,7 +37,7 @@ from medtune.trainer.seen import asks_the_same
 from medtune.trainer.training.checkpoints import Checkpoints, Continued, SavedState, ValidationSteps
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.stages import PlannedStage
+from medtune.trainer.training.stages import PlannedStage, planned_stages
 from medtune.trainer.training.state_folder import SavedFacts
 from medtune.trainer.training.step_callbacks import (
     EarlyStop,
@@ -50,17 +51,23 @@ from medtune.trainer.training.step_callbacks import (
 
 
 class StepProgress(Callback):
-    """Shows how many steps of the stage are done, and the time that is left."""
+    """Shows how many steps of the stage are done, and the time that is left of it and of the whole run."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, experiment: Experiment, planned: PlannedStage, *, validated_images: int, shown: bool) -> None:
         self._open = contextlib.ExitStack()
         self._shown = shown
         self._on_done: OnDone | None = None
+        self._left = experiment.left
+        self._left.validated_images = validated_images
+        self._recipe = experiment.recipe
+        self._planned = planned
+        self._validation_began_s = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begins with the steps that were done before, in a run that goes on."""
         self._on_done = self._open.enter_context(progress("training", unit="steps", shown=self._shown))
         self._on_done(trainer.global_step, trainer.max_steps)
+        self._left.step_begins()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -68,7 +75,29 @@ class StepProgress(Callback):
         assert self._on_done is not None
         assert isinstance(pl_module, FineTuning)
         if step_done(trainer, batch_idx):
-            self._on_done(trainer.global_step, trainer.max_steps, f"loss {pl_module.step_loss():.3f}")
+            step = self._planned.first_step + trainer.global_step
+            self._left.step_done(
+                steps_left=self._recipe.total_steps - step, validations_left=self._validations_after(step)
+            )
+            left_s = self._left.of_run_s
+            said = "" if left_s is None else f", {clock(left_s)} left of the run"
+            self._on_done(trainer.global_step, trainer.max_steps, f"loss {pl_module.step_loss():.3f}{said}")
+
+    def _validations_after(self, step: int) -> int:
+        every, found = self._recipe.eval.every_steps, 0
+        for stage in planned_stages(self._recipe):
+            done, steps = max(step - stage.first_step, 0), stage.stage.steps
+            if done < steps:
+                # As `is_validated` says: after every so many steps, and after the last one.
+                found += steps // every - done // every + (steps % every > 0)
+        return found
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._validation_began_s = time.monotonic()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._left.answered(self._left.validated_images, time.monotonic() - self._validation_began_s)
+        self._left.step_begins()
 
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -187,18 +216,8 @@ def _leave_alone() -> None:
     return None
 
 
-def fit(
-    experiment: Experiment,
-    planned: PlannedStage,
-    model: TrainableModel,
-    loggers: Sequence[Logger],
-    *,
-    watching: Sequence[pl.Callback] | None = None,
-) -> bool:
+def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, loggers: Sequence[Logger]) -> bool:
     """Trains the model in place; continues from the run folder's saved state if the state belongs to this stage.
-
-    Args:
-        watching: Callbacks that are called after all others, in place of the progress bar; None shows the bar.
 
     Returns:
         True when the stage was trained to its end; False if a signal asked to stop, and the state was saved.
@@ -211,8 +230,10 @@ def fit(
     if recipe.train.divides_weights:
         # The narrow copy of each weight that learns would be kept until the end of a pass, that is, a whole model.
         torch.set_autocast_cache_enabled(False)
-    last = [StepProgress(shown=experiment.rank == 0)] if watching is None else watching
-    callbacks = [*_callbacks(experiment, planned, model, data, stop, loggers), *last]
+    progress_of = StepProgress(
+        experiment, planned, validated_images=len(data.validation.groups), shown=experiment.rank == 0
+    )
+    callbacks = [*_callbacks(experiment, planned, model, data, stop, loggers), progress_of]
     accumulate = data.order(experiment.world_size).accumulate
     # It says which devices there are, as the run has said already, and advertises.
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
@@ -290,7 +311,7 @@ def _callbacks(
     return [
         *([] if state is None else [Continued(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
-        StepLog(planned, loggers, recipe, stop),
+        StepLog(planned, loggers, recipe, stop, experiment.left),
         ValidationSteps(every_steps=recipe.eval.every_steps),
         record,
         *([] if early is None else [early]),

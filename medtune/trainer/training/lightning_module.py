@@ -182,9 +182,24 @@ class FineTuning(pl.LightningModule):
         loss: Tensor = -counted_T.sum() / batch.step_target_tokens
         # What is logged is summed in float64, so that it does not depend on how a step is divided into passes.
         self._losses.add(-counted_T.detach().double().sum() / batch.step_target_tokens, batch.question_ids)
+        if not loss.requires_grad:
+            loss = loss + self._nothing()
         return loss * gradient_divisor(
             self.trainer.strategy, world_size=self.trainer.world_size, accumulate=self.trainer.accumulate_grad_batches
         )
+
+    def _nothing(self) -> Tensor:
+        """Returns zero as a function of all that learns, for a pass that reached none of it.
+
+        Such are rows without images where only layers learn that attend to images.
+        """
+        learning = [p for p in self.model.parameters() if p.requires_grad and p.numel()]
+        if not learning or is_divided(self.model):
+            raise ValueError(
+                "model.tuning: a forward pass reached nothing that learns, so that it has no gradient. Is what learns "
+                "part of the forward pass, and do the targets of its LoRA lie on the data's way?"
+            )
+        return torch.stack([0.0 * p.float().sum() for p in learning]).sum()
 
     def step_loss(self) -> float:
         """Returns the loss of the step that just ended, over all devices; every rank has to call it."""
@@ -333,7 +348,7 @@ def _only_for_runs(recipe: Recipe) -> str:
         "train.gradient_checkpointing": train.gradient_checkpointing,
     }
     starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
-    found["model.tuning.*.lora.init"] = bool(starts & {"pissa", "eva"})
+    found["model.tuning.*.lora.init"] = "pissa" in starts
     found["model.projector vocabulary"] = begins_with_words(recipe)
     return ", ".join(name for name, is_set in found.items() if is_set)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
-import netrc
 import os
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger
 
@@ -23,16 +20,19 @@ from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
+from medtune.trainer.runs.run_folder import environment
+from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
 from medtune.trainer.training.stages import PlannedStage, part_table
+from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
 
 if TYPE_CHECKING:
     from medtune.trainer.training.dashboard.logger import Dashboard
@@ -81,7 +81,7 @@ def _level(name: str, level: LevelScore) -> dict[str, float]:
 _MAY_NAME_FILES = ("notes",)
 
 
-def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
+def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel, facets: SentFacets) -> dict[str, object]:
     """Returns the recipe, the data's manifest and label, and the environment, in the form that is sent to W&B.
 
     Only the last part of each path is kept, and no address of a server. The command line and the notes of the source
@@ -103,9 +103,18 @@ def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[
         eval=dataclasses.replace(recipe.eval, judge=recipe.eval.judge and unnamed(recipe.eval.judge)),
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
+    data["counts"] = {split: _sent_counts(counts, facets) for split, counts in manifest.counts.items()}
     around = {key: value for key, value in environment(()).items() if key != "command"}
     tree: dict[str, object] = _without_paths(recipe_tree(named))
     return {**tree, "manifest": data, "label": label.facts(), "environment": around}
+
+
+def _sent_counts(counts: Mapping[str, int], facets: SentFacets) -> dict[str, int]:
+    """Returns the number of questions of each task; those of tasks that stay here are one number."""
+    found: Counter[str] = Counter()
+    for task, number in counts.items():
+        found[task if facets.takes(TASK, task) else WITHHELD_TASK] += number
+    return dict(found)
 
 
 def _without_paths(value: Any) -> Any:
@@ -128,15 +137,18 @@ WAITED = "waited_for_media"
 def open_loggers(experiment: Experiment) -> list[Logger]:
     """Returns the loggers of a run; a resumed run continues its curves after the saved step."""
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
+    facets = sent_facets(experiment.benchmark, recipe.log, manifest.provenance)
     return build_loggers(
         folder.root,
         recipe.log,
         experiment.benchmark,
+        mode=experiment.wandb,
         provenance=manifest.provenance,
         recipe_name=experiment.name,
         group=experiment.name if recipe.data.fold is None else f"{experiment.name} {folder.root.resolve().parent.name}",
-        config=logged_config(recipe, manifest, experiment.label),
+        config=logged_config(recipe, manifest, experiment.label, facets),
         tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
+        facets=facets,
         resume_step=folder.saved_step(),
     )
 
@@ -181,6 +193,18 @@ def close_loggers(loggers: Sequence[Logger]) -> None:
         logger.finalize("success")
     if dashboard := dashboard_of(loggers):
         dashboard.end()
+        if said := how_to_send(dashboard):
+            print(said, flush=True)
+
+
+def how_to_send(dashboard: Dashboard) -> str:
+    """Returns how an offline run is sent to W&B: all of its folders, one for each time that it went on, as one run."""
+    if not dashboard.is_offline:
+        return ""
+    folder = Path(str(dashboard.save_dir)) / "wandb"
+    parts = len(list(folder.glob("offline-run-*")))
+    several = f" as one run, in the order of its {parts} parts" if parts > 1 else ""
+    return f"W&B: logged offline. This sends it{several}: wandb sync --id {dashboard.version} {folder}"
 
 
 def build_loggers(
@@ -188,27 +212,39 @@ def build_loggers(
     block: LogBlock,
     benchmark: Benchmark,
     *,
+    mode: Mode,
     provenance: Provenance,
     recipe_name: str,
     group: str,
     config: dict[str, object],
     tags: list[str],
+    facets: SentFacets,
     resume_step: int,
 ) -> list[Logger]:
     """Returns the loggers of a run, with the settings of the recipe's block `log`.
 
     Args:
+        mode: How W&B is used, as `wandb_mode` found out.
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
-    if block.wandb != "disabled":
-        options = _wandb_options(root, block, recipe_name=recipe_name, group=group)
-        from medtune.trainer.training.dashboard.logger import Dashboard
+    if mode == "disabled":
+        return loggers
+    from wandb.errors import Error
 
-        images = shows_images(block, provenance)
-        loggers.append(Dashboard(benchmark=benchmark, images=images, config=config, tags=tags, **options))
-    return loggers
+    from medtune.trainer.training.dashboard.logger import Dashboard
+
+    options = _wandb_options(root, block, recipe_name=recipe_name, group=group, offline=mode == "offline")
+    images = shows_images(block, provenance)
+    dashboard = Dashboard(benchmark=benchmark, images=images, facets=facets, config=config, tags=tags, **options)
+    try:
+        dashboard.begin()
+    except Error as error:
+        raise ValueError(
+            f"W&B began no run ({' '.join(str(error).split())}); set log.wandb=offline and send the run later"
+        ) from error
+    return [*loggers, dashboard]
 
 
 def shows_images(block: LogBlock, provenance: Provenance) -> bool:
@@ -241,8 +277,7 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
     if not path.is_file():
         return []
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_metrics(path)
     return [
         (int(row["step"]), metrics)
         for row in rows
@@ -251,14 +286,13 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
     ]
 
 
-def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str) -> dict[str, Any]:
+def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str, offline: bool) -> dict[str, Any]:
     try:
         import wandb
     except ImportError as error:
         raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
     # W&B copies the images of tables to this folder before it sends them. By default it lies in the user's home.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
-    offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
     # The metadata that W&B collects by itself name host, user, folders and the command line. environment.json holds
     # what a reader needs.
     private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
@@ -271,17 +305,8 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str)
         "group": group,
         "mode": "offline" if offline else "online",
         "resume": None if offline else "allow",
-        "settings": wandb.Settings(console="off", silent=True, **private),
+        "settings": wandb.Settings(console="off", silent=True, init_timeout=BEGUN_S, **private),
     }
-
-
-def _has_key() -> bool:
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    with contextlib.suppress(FileNotFoundError, netrc.NetrcParseError):
-        host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") is not None
-    return False
 
 
 def _wandb_id(root: Path) -> str:

@@ -231,6 +231,9 @@ def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
     return data.mixture or (TrainFolder(data.benchmark, data.root),)
 
 
+_LARGE_POWER = 30
+
+
 def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:
     """Returns each folder's share of the draws: its weight, or its number of groups to the power 1 / temperature.
 
@@ -242,9 +245,11 @@ def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:
     Source: temperature sampling as in Arivazhagan et al., arXiv 1907.05019, section 3.
     """
     weights = [folder.weight for folder in folders_of(data)]
+    power = 1 / data.temperature
+    # At a low temperature the powers themselves would be too large for a number.
+    unit = max(num_groups) if power > _LARGE_POWER else 1
     raw = [
-        count ** (1 / data.temperature) if weight is None else weight
-        for count, weight in zip(num_groups, weights, strict=True)
+        (count / unit) ** power if weight is None else weight for count, weight in zip(num_groups, weights, strict=True)
     ]
     return tuple(each / sum(raw) for each in raw)
 

@@ -5,7 +5,6 @@ moving average as pieces by the names of the parameters (`medtune/models/weights
 with everything else. Nothing in it is executed when it is read.
 """
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from torch.distributed.fsdp import FSDPModule
 from medtune.models.weights.divided_files import Piece, by_name, read_pieces, saved_sizes, saved_types, write_pieces
 from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
-from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
+from medtune.trainer.launch.held import refuse_lost
+from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder
+from medtune.trainer.runs.saved_states import drop_older, make_room, read_sealed, sealed
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
@@ -170,8 +171,8 @@ def save_state(
 ) -> None:
     """Saves the state of a training; every rank has to call it, after an optimizer step.
 
-    The state is written under a temporary name and renamed when it is whole. Only then the one before is removed.
-    Wherever the run is killed or the disk is full, the run folder holds a whole state.
+    The state is written under a temporary name and renamed when it is whole. Only then the older of the two before is
+    removed. Wherever the run is killed or the disk is full, the run folder holds a whole state.
 
     Args:
         validation_due: Whether the validation after this step has not been done.
@@ -181,9 +182,11 @@ def save_state(
     optimizer = _optimizer(trainer, module)
     pieces = _pieces(trainer, module, optimizer)
     if trainer.is_global_zero:
+        refuse_lost(folder.root)
         folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for left in (unfinished, folder.checkpoints / REMOVED):
             shutil.rmtree(left, ignore_errors=True)
+        make_room(folder, folder.checkpoints / REMOVED)
     barrier()
     write_pieces(unfinished / TENSORS, pieces)
     if trainer.is_global_zero:
@@ -195,16 +198,13 @@ def save_state(
             "loss_scale": loss_scale(trainer),
             "callbacks": callback_states(trainer),
         }
-        write_last(unfinished / STATE_FILE, json.dumps(said))
+        write_last(unfinished / STATE_FILE, sealed(said, unfinished / TENSORS))
         if target.exists():
             # The same step again: what is there is whole, and the training is the same.
             shutil.rmtree(unfinished)
         else:
             unfinished.rename(target)
-        for other in folder.states():
-            if other != target:
-                other.rename(folder.checkpoints / REMOVED)
-                shutil.rmtree(folder.checkpoints / REMOVED)
+        drop_older(folder, target, folder.checkpoints / REMOVED)
     barrier()
 
 
@@ -213,7 +213,7 @@ def load_state(trainer: pl.Trainer, module: FineTuning, state: Path, facts: Save
 
     Every rank has to call it once the strategy is set up, before the fit loop begins. Each reads only what it holds.
     """
-    said = json.loads((state / STATE_FILE).read_text("utf-8"))
+    said = read_sealed(state)
     tensors, learning = state / TENSORS, _learning(module)
     sizes, types = saved_sizes(tensors), saved_types(tensors)
     refuse_other_names({name.removeprefix(_MODEL) for name in sizes if name.startswith(_MODEL)}, module.model)

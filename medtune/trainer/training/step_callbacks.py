@@ -29,10 +29,11 @@ from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signa
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.judging import judge_phase
-from medtune.trainer.recipe import schema
+from medtune.trainer.recipe import early_stopping
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.loggers import phase_metrics
+from medtune.trainer.training.loggers import dashboard_of, phase_metrics
 from medtune.trainer.training.stages import PlannedStage, higher_is_better
 from medtune.trainer.training.validation.asked import Asked
 from medtune.trainer.training.validation.measures import Answered
@@ -69,14 +70,18 @@ class StepLog(Callback):
     Args:
         recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
+        left: How long the run still takes, which the dashboard shows in seconds.
     """
 
-    def __init__(self, planned: PlannedStage, loggers: Sequence[Logger], recipe: Recipe, stop: StopRequest) -> None:
+    def __init__(
+        self, planned: PlannedStage, loggers: Sequence[Logger], recipe: Recipe, stop: StopRequest, left: TimeLeft
+    ) -> None:
         self._planned = planned
         self._loggers = loggers
         self._every_steps = recipe.log.every_steps
         self._timeout_minutes = recipe.train.timeout_minutes
         self._stop = stop
+        self._left = left
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Gives the process groups that the strategy made for itself the timeout that the recipe states."""
@@ -101,7 +106,10 @@ class StepLog(Callback):
             }
             if pl_module.device.type == "cuda":
                 metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
-            log_metrics(self._loggers, metrics, step=self._planned.first_step + trainer.global_step)
+            step = self._planned.first_step + trainer.global_step
+            log_metrics(self._loggers, metrics, step=step)
+            if self._left.of_run_s is not None and (dashboard := dashboard_of(self._loggers)):
+                dashboard.log_metrics({"train/run_left_s": self._left.of_run_s}, step=step)
         self._stop_together(trainer)
 
     def on_validation_batch_start(
@@ -195,7 +203,7 @@ class WeightAverage(Callback):
 class EarlyStop(EarlyStopping):
     """Lightning's early stopping with the settings of a recipe; all ranks stop together."""
 
-    def __init__(self, settings: schema.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
+    def __init__(self, settings: early_stopping.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
         self._settings = settings
         self._planned = planned
         metric = settings.metric or benchmark.primary

@@ -169,6 +169,7 @@ def test_bertscore_is_shown_where_a_model_is_named(monkeypatch: pytest.MonkeyPat
 
     # The package has a function of the module's name, so that the module is only found by its full name.
     monkeypatch.setattr(sys.modules["medtune.benchmarks.iu_xray"], "bert_scores", scores)
+    monkeypatch.setattr("medtune.eval.scoring.bertscore.bert_scores", scores)
     said = [Prediction(PredictionKey(FINDINGS.id, "image", "generation", 0), text="**Findings:** Clear lungs.")]
     found = score_phase([FINDINGS], said, IU_XRAY, text_model=BertModel("a model"))
     assert table(found, "BERTScore with a model").rows == (("replies", 1, 0.25, 0.5, 0.75),)

@@ -28,7 +28,36 @@ PLACES = {
     **{f"OD {dataset}": "Of {anatomy}: {seg_channel_name}?" for dataset in TASKS["OD"]},
     "KD 48": "Where is {kp||some valve}?",
 }
-"""What a user writes by hand, because the kit has it in code."""
+"""What the kit has in code, in words of this test."""
+CODE = {
+    "image_seg.py": """
+class ImageSegDataset:
+    def build_prompt(self, line, task_type):
+        hint = line['hint'] if 'hint' in line else None
+        prompt = ''
+        if hint is not None:
+            prompt += f'{hint}.'
+        if self.dataset_name in ['04', '17', '23', '32', '64']:
+            prompt += f"A lesion of {anatomy}?"
+        elif self.dataset_name == '48':
+            kp = "some valve"
+            prompt += "Where is "
+            prompt += f"{kp}?"
+        else:
+            prompt += f"Of {anatomy}: {seg_channel_name}?"
+        return open('/nowhere')
+""",
+    "image_report.py": """
+def build_prompt(self, line, task_type):
+    prompt = ""
+    if self.dataset_name == "39":
+        prompt += f"Report on {anatomy}.\\n"
+    else:
+        prompt += "Describe it."
+        if self.dataset_name == "10":
+            prompt += " For instance: a head."
+""",
+}
 PAPER = {
     "u2_01_fetal_view_dataset10.txt": ["VRA 10"],
     "u2_02_heart_view_dataset18.txt": ["VRA 18"],
@@ -157,6 +186,39 @@ def test_the_kits_gaps_hold_the_cells_as_they_are_and_its_own_words_where_they_a
         "LL 04": ["A lesion of Thyroid?"],
         "KD 48": ["Where is MV_inner?", "Where is some valve?", "Where is some valve?"],
     }
+
+
+def test_prompts_in_the_kits_code_are_read_and_the_code_does_not_run(shared_real: Path, tmp_path: Path) -> None:
+    for name in ("cla_prompt.json", "mea_prompt.json"):
+        (tmp_path / name).write_text("{}")
+    for name, code in CODE.items():
+        (tmp_path / name).write_text(code)
+    found = read(tmp_path)
+    assert {name: text for name, text in found.items() if name in PLACES} == PLACES
+    assert found.keys() - PLACES.keys() == {"RG 39", "CG 10", "CG 44"}
+    assert (found["RG 39"], found["CG 44"]) == ("Report on {anatomy}.\n", "Describe it.")
+    assert found["CG 10"] == "Describe it. For instance: a head."
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("image_seg.py", "def build_prompt", "def other", r"wanted one function build_prompt, found 0"),
+        ("image_seg.py", 'prompt += "Where is "', "prompt = prompt.upper()", r"line 12: build_prompt is not the kit's"),
+        ("image_seg.py", "{kp}", "{secrets}", r"line 13: the prompt holds .*secrets.*, which no question knows"),
+        ("image_report.py", 'self.dataset_name == "39"', "exec(line)", r"decides by 'exec\(line\)', which"),
+        ("image_report.py", "prompt +=", "prompt +", r"writes nothing for the data set 39|not the kit's"),
+        ("image_report.py", "def ", "def (", r"no Python file \(SyntaxError\)"),
+        ("image_report.py", CODE["image_report.py"], "(" * 100_000, r"no Python file"),
+    ],
+)
+def test_code_that_is_not_the_kits_is_named(name: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    for each in ("cla_prompt.json", "mea_prompt.json"):
+        (tmp_path / each).write_text("{}")
+    assert old in CODE[name]
+    (tmp_path / name).write_text(CODE[name].replace(old, new))
+    with pytest.raises(ValueError, match=rf"{name}.*({message})"):
+        read(tmp_path)
 
 
 def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_real: Path, tmp_path: Path) -> None:

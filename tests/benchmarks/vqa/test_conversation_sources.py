@@ -10,6 +10,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MEDIA_MARK, Turn
+from tests.benchmarks.vqa.own_data import pictures, read
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.examples import write_example
 
@@ -339,3 +340,45 @@ def test_a_turn_of_another_form_is_rejected_with_its_names(tmp_path: Path) -> No
     assert "wanted turns with role and content, from and value, or human and assistant, got ask, say." in str(
         rejects[0]
     )
+
+
+LISTS = {
+    "Qwen": ({"type": "image", "image": "file:///{folder}/us_0.png"}, {"type": "text", "text": "Which class?"}),
+    "Unsloth": ({"type": "text", "text": "Which class?"}, {"type": "image", "image": "us_0.png"}),
+    "without a type": ({"image": "us_0.png"}, {"text": "Which class?"}),
+    "OpenAI": ({"type": "image_url", "image_url": {"url": "us_0.png"}}, {"type": "text", "text": "Which class?"}),
+    "transformers": ({"type": "image", "path": "us_0.png"}, {"type": "text", "text": "Which class?"}),
+    "a url of a file": ({"type": "image", "url": "us_0.png"}, {"type": "text", "text": "Which class?"}),
+}
+
+
+@pytest.mark.parametrize("column", ["messages", "conversations", "prompt and completion"])
+@pytest.mark.parametrize("name", LISTS)
+def test_content_lists_hold_their_pictures(tmp_path: Path, name: str, column: str) -> None:
+    pictures(tmp_path, 2)
+    asked = {"role": "user", "content": list(LISTS[name])}
+    told = {"role": "assistant", "content": [{"type": "text", "text": "benign"}]}
+    row = {"prompt": [asked], "completion": [told]} if "and" in column else {column: [asked, told]}
+    text = json.dumps(row).replace("/{folder}", str(tmp_path))
+    (tmp_path / "data.jsonl").write_text(f"{text}\n")
+    for source in ("table",) if "and" in column else ("table", "ms_swift"):
+        table = read(tmp_path / "data.jsonl", name=source)
+        assert not table.rejects
+        (question,) = table.questions
+        assert question.answer == "benign"
+        assert question.text.replace(MEDIA_MARK, "") == "Which class?"
+        assert [ref.path.name for ref in table.media[question.media_id]] == ["us_0.png"]
+        assert not any("no column holds images" in note for note in table.notes)
+
+
+def test_two_pictures_of_two_turns_are_shown_as_they_come(tmp_path: Path) -> None:
+    pictures(tmp_path, 2)
+    said = (("user", "What?", "us_0.png"), ("assistant", "a"), ("user", "And?", "us_1.png"), ("assistant", "b"))
+    turns = [
+        {"role": role, "content": [{"type": "text", "text": text}, *({"type": "image", "image": n} for n in names)]}
+        for role, text, *names in said
+    ]
+    (tmp_path / "data.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    table = read(tmp_path / "data.jsonl")
+    shown = [[ref.path.name for ref in table.media[question.media_id]] for question in table.questions]
+    assert shown == [["us_0.png"], ["us_0.png", "us_1.png"]]

@@ -8,6 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.media_cells import media_reader
 from medtune.benchmarks.vqa.sources.table import mapped
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
@@ -36,7 +37,8 @@ def test_columns_are_found_by_their_usual_names(names: str, found: dict[str, str
 
 @pytest.mark.parametrize("names", [("volume",), ("video", "patient"), ("image",)])
 def test_new_rows_need_no_more_than_their_media(names: tuple[str, ...]) -> None:
-    assert mapped(names, TableOptions(unanswered=True), where="new.csv").of(names[0]) == names[0]
+    said = TableOptions(unanswered=True)
+    assert mapped(names, said, list, media_reader((), said, Path()), where="new.csv").of(names[0]) == names[0]
 
 
 def test_lettered_and_numbered_columns_keep_their_order() -> None:

@@ -10,13 +10,16 @@ import pydicom
 import pytest
 import SimpleITK
 from numpy.typing import NDArray
+from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import (
     UID,
     DeflatedExplicitVRLittleEndian,
+    EnhancedCTImageStorage,
     ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
+    HTJ2KLossless,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGBaseline8Bit,
@@ -95,6 +98,30 @@ def test_window_follows_the_standard(
     for tag, value in {"WindowCenter": 1025, "WindowWidth": 101, **tags}.items():
         setattr(dataset, tag, value)
     assert _grey(_saved(dataset, tmp_path)) == [grey]
+
+
+@pytest.mark.parametrize(("centre", "width"), [(40, 400), (3000, 100), (-500, 2)])
+@pytest.mark.parametrize("interpretation", ["MONOCHROME1", "MONOCHROME2"])
+def test_a_window_beside_all_values_is_named(centre: float, width: float, interpretation: str, tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[1000, 1100, 1200, 65535]], np.uint16), interpretation, bits=16)
+    dataset.WindowCenter, dataset.WindowWidth, dataset.PixelPaddingValue = centre, width, 65535
+    match = (
+        r"WindowCenter and WindowWidth \(0028,1050 and 0028,1051\) shows none of .* between 1000 and 1200.*take it out"
+    )
+    with pytest.raises(ValueError, match=match):
+        decode_image(_saved(dataset, tmp_path))
+    dataset.PixelData = np.array([[7, 7, 7, 7]], np.uint16).tobytes()
+    assert len({*_grey(_saved(dataset, tmp_path))[0]}) == 1
+
+
+def test_a_table_beside_all_values_is_named(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[10, 11, 12]], np.uint8), "MONOCHROME2")
+    table = Dataset()
+    table.add_new("LUTDescriptor", "US", [3, 0, 16])
+    table.add_new("LUTData", "US", [0, 25700, 65535])
+    dataset.VOILUTSequence = [table]
+    with pytest.raises(ValueError, match=r"VOILUTSequence \(0028,3010\) shows none"):
+        decode_image(_saved(dataset, tmp_path))
 
 
 def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:
@@ -294,7 +321,10 @@ def test_an_encoding_that_nothing_decodes_is_named(tmp_path: Path) -> None:
     writer.SetUseCompression(True)
     writer.SetCompressor("JPEG")
     writer.Execute(SimpleITK.GetImageFromArray(np.arange(64, dtype=np.uint16).reshape(1, 8, 8)))
-    with pytest.raises(ValueError, match=r"compressed as JPEG Lossless, .*Decompress it \(gdcmconv --raw\)"):
+    dataset = pydicom.dcmread(path)
+    dataset.file_meta.TransferSyntaxUID = HTJ2KLossless
+    dataset.save_as(path)
+    with pytest.raises(ValueError, match=r"compressed as High-Throughput JPEG 2000 .*Decompress it \(gdcmconv --raw\)"):
         decode_image(path)
 
 
@@ -306,3 +336,16 @@ def test_the_files_that_failed_equal_another_reader(shared_real: Path) -> None:
         seen = values != dataset.get("PixelPaddingValue", -1)
         wanted = np.where(seen, (values - values[seen].min()) / np.ptp(values[seen]) * 255, 0)
         assert np.abs(np.array(_grey(path)) - wanted).max() <= 1
+
+
+def test_a_cd_directory_and_an_enhanced_scan_say_the_way_on(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the DICOMDIR of a CD export.*Name these"):
+        decode_image(Path(str(get_testdata_file("DICOMDIR", download=False))))
+    dataset = _dataset(np.zeros((4, 4), np.uint8), "MONOCHROME2")
+    dataset.NumberOfFrames, dataset.PixelData = 2, bytes(32)
+    dataset.file_meta.MediaStorageSOPClassUID = EnhancedCTImageStorage
+    with pytest.raises(ValueError, match=r"multi-frame \(2 frames\)\. It is a scan: convert it \(dcm2niix\)"):
+        decode_image(_saved(dataset, tmp_path))
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.zeros((2, 4, 4), np.int16)), str(tmp_path / "ct.nrrd"))
+    with pytest.raises(ValueError, match=r"a file of NRRD\. Convert it to NIfTI.*call its column volume"):
+        decode_image(tmp_path / "ct.nrrd")

@@ -1,6 +1,8 @@
 """Tests text metrics against recorded values of pycocoevalcap and bert-score."""
 
+import json
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,6 +110,25 @@ def test_golden_text_bertscore(minilm: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_tokenizer_without_a_length_cuts_where_its_model_ends(minilm: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "minilm"
+    shutil.copytree(minilm, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({key: value for key, value in settings.items() if "max_length" not in key})
+    )
+    long = "The left kidney holds a small cyst. " * 200
+    (score,) = bert_scores([long], [long], BertModel(str(folder), 6))
+    assert score.f1 == pytest.approx(1, abs=1e-5)
+
+
+def test_a_model_that_cannot_be_used_is_named_before_anything_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=rf"eval\.bertscore\) {tmp_path}: bert-score cannot use this model: .*LAYER"):
+        bertscore.load_text_model(BertModel(str(tmp_path), 6))
+
+
+@pytest.mark.slow
 def test_own_questions_have_the_bertscore_of_their_texts(minilm: Path) -> None:
     questions = [own_question(kind, 0) for kind in ("yes_no", "short", "report")]
     replies = {"yes_no": "yes", "short": "the right kidney", "report": questions[2].answer}
@@ -116,13 +137,19 @@ def test_own_questions_have_the_bertscore_of_their_texts(minilm: Path) -> None:
         for each in questions
     ]
     model = BertModel(str(minilm), 6)
-    table = score_phase(questions, said, find_benchmark("vqa"), text_model=model).tables[0]
+    scores = score_phase(questions, said, find_benchmark("vqa"), text_model=model)
+    table = scores.tables[0]
     found = {row[0]: row[-1] for row in table.rows}
     (short,) = bert_scores(["the right kidney"], [questions[1].answer], model)
     assert table.columns[-1] == "BERTScore F1"
     assert found["closed: yes or no"] is None
     assert found["open: short answer"] == pytest.approx(short.f1)
     assert found["open: longer text"] == pytest.approx(1, abs=1e-5)
+    metric = scores.metrics["image"]["reply"]["bertscore_f1"]
+    assert metric.n == 2
+    assert metric.value == pytest.approx((short.f1 + 1) / 2)
+    assert metric.ci95 is not None
+    assert metric.ci95.low < metric.value
 
 
 def parsed(pairs: Pairs) -> list[ParsedReply]:

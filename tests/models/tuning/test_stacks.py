@@ -165,7 +165,6 @@ def test_what_does_not_learn_names_the_targets_that_adapt_it(folder: Path) -> No
         ({"dora": True}, r"lora.targets names layers\.0\.mlp\.experts\.\w+, .*lora\.dora is True.*Leave dora out"),
         ({"dropout": 0.1}, r"lora\.dropout is 0\.1, which peft has for layers alone"),
         ({"init": "pissa"}, r"lora\.init is pissa"),
-        ({"init": "eva"}, r"lora\.init is eva"),
         ({"targets": r".*experts"}, r"'\.\*experts' names layers\.0\.mlp\.experts, which holds stacks .*down_proj"),
     ],
 )

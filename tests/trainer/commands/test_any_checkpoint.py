@@ -14,7 +14,7 @@ from medtune.models.transformers_vlm.generic import conversation
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.generic.test_parity import Plain
 from tests.models.transformers_vlm.test_parity import saved

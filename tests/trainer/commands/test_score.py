@@ -334,6 +334,8 @@ def test_a_recipe_names_the_model_of_bertscore(tmp_path: Path, monkeypatch: pyte
         return [BertScore(0.5, 0.5, 0.5)] * len(texts)
 
     monkeypatch.setattr(table1_row, "bert_scores", scores)
+    monkeypatch.setattr("medtune.eval.scoring.bertscore.bert_scores", scores)
+    monkeypatch.setattr("medtune.trainer.experiment.run.load_text_model", lambda model: None)
     write_example("u2_bench", tmp_path / "raw")
     prepared, run = tmp_path / "prepared", tmp_path / "run"
     given = ["--source", "u2_bench", "--from", str(tmp_path / "raw")]

@@ -12,7 +12,7 @@ from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from medtune.trainer.doctor import weights_hash
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import QUICK, Capture, Told, json_of
 
 NAMES = {

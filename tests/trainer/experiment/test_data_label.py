@@ -12,8 +12,9 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.runs.run_folder import RunFolder
+from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import logged_config
 from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
@@ -89,7 +90,9 @@ def test_every_output_says_that_an_evaluation_set_was_learnt(
     assert "; prompts: ours." in card
     assert ("> **Unofficial split.**" in card) is not is_part
 
-    config = logged_config(read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, run_label_of(first))
+    config = logged_config(
+        read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, run_label_of(first), EVERY_FACET
+    )
     assert_labelled(config["label"], is_part=is_part)
 
 
@@ -229,7 +232,7 @@ def test_every_output_says_that_look_alikes_were_split(tiny_busi: Path, tmp_path
         assert BANNER_OF_LOOKALIKES in text
         assert BY_FLAG in text
     label = RunFolder(first).recorded_label()
-    config = logged_config(read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, label)
+    config = logged_config(read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, label, EVERY_FACET)
     assert_labelled_of_lookalikes(config["label"])
     assert "benign (" not in json.dumps(config)
 

@@ -14,8 +14,8 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.experiment import open_run
-from medtune.trainer.experiment.finished_run import open_finished
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.finished_run import open_finished
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.test_layout import ROOMS
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 

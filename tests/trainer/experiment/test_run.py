@@ -20,8 +20,8 @@ from medtune.eval.scoring import baselines
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.intervals import METHOD
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.series import SeedRun, grid_table, without_unscored
 from medtune.trainer.training.checkpoints import is_best
 from medtune.trainer.training.dashboard.logger import summary

@@ -14,7 +14,7 @@ from medtune.models.weights.export import write_exported
 from medtune.models.weights.hub import PROOF
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.load_model import load_as_left
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Nano, json_of
 

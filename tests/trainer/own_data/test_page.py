@@ -77,7 +77,7 @@ def follow(folder: Path, names: tuple[str, ...], patch: pytest.MonkeyPatch) -> i
 def test_the_page_shows_a_table_for_each_form() -> None:
     assert {*tables()} == {
         "data.csv", "labels.csv", "measurements.csv", "columns.csv", "lists.csv", "pairs.csv", "films.csv",
-        "volumes.csv", "new.csv",
+        "volumes.csv", "new.csv", "nih.csv",
     }  # fmt: skip
     assert all(len(lines) >= 4 for lines in tables().values())
     assert len(COMMANDS) == sum(line.startswith("medtune ") for block in BLOCKS for line in block)
@@ -85,7 +85,7 @@ def test_the_page_shows_a_table_for_each_form() -> None:
 
 @pytest.mark.slow
 def test_the_tables_of_the_page_are_prepared_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert follow(tmp_path, ("prepare",), monkeypatch) == 8
+    assert follow(tmp_path, ("prepare",), monkeypatch) == 9
 
 
 @pytest.mark.soak

@@ -11,7 +11,6 @@ import pytest
 from medtune.data import catalog
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.trainer.commands.cli import main
-from medtune.trainer.hours.steps import of_one_device
 from medtune.trainer.plan.devices import GB, Devices, on_devices
 from medtune.trainer.plan.missing import change_that_fits, is_accepted, missing_memory, plan_table
 from medtune.trainer.plan.plan import Plan, Planner, Sizes
@@ -232,12 +231,6 @@ def test_a_smaller_budget_is_advised_where_it_makes_the_training_fit() -> None:
     assert peaks[1] < peaks[0]
     card = Devices(1, "card", sum(peaks) / 2 / GB)
     assert change_that_fits(recipe, planner._entry, card, planner) == "train.micro_batch_tokens=1600"
-
-
-def test_the_probe_of_one_device_takes_an_even_share() -> None:
-    stage = read_recipe("nano_busi_lora", [*BATCH, "train.micro_batch_tokens=800"]).stages[0]
-    assert of_one_device(stage, world_size=3).batch_size == 6
-    assert of_one_device(stage, world_size=3).micro_batch_tokens == 800
 
 
 def test_a_strategy_is_advised_with_an_optimizer_that_it_can_divide() -> None:

@@ -23,11 +23,11 @@ from medtune.trainer.experiment import load_model as loading
 from medtune.trainer.experiment.evaluate import LoadedModel
 from medtune.trainer.experiment.experiment import Experiment, open_experiment
 from medtune.trainer.experiment.load_model import load_as_left, load_model, load_trainable, place
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.plan.gathered import Divided, PassSize, layers_of, rows_of, units_of
 from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import StrategyName
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.stages import part_table
 from tests.models.twins import logprobs
 from tests.ranks import run_ranks

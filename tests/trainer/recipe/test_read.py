@@ -1,8 +1,6 @@
 """Tests of reading recipes: defaults, extends, overrides, and messages about typing mistakes."""
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data import catalog
-from medtune.data.plugins import name_folders
 from medtune.trainer.commands.show import recipe_fields
 from medtune.trainer.recipe.build import origins
 from medtune.trainer.recipe.judge import JudgeSettings
@@ -22,7 +18,6 @@ from medtune.trainer.recipe.read import (
     read_settings,
     recipe_to_yaml,
     recipe_tree,
-    use_plugins_of_run,
 )
 from medtune.trainer.seen import differences
 
@@ -322,57 +317,3 @@ def test_a_stage_that_says_its_own_takes_nothing_from_train() -> None:
 def test_a_budget_is_at_least_one_token() -> None:
     with pytest.raises(ValueError, match=r"train\.micro_batch_tokens is 0; it must be at least 1"):
         read_recipe("nano_busi_lora", ["train.micro_batch_tokens=0"])
-
-
-RECIPE = "model: {name: pocket}\ndata: {benchmark: busi, root: x}\ntrain: {max_steps: 1}\n"
-
-
-@pytest.fixture(autouse=True)
-def no_plugins_left() -> Iterator[None]:
-    yield
-    name_folders([])
-
-
-@pytest.fixture
-def plugin(tmp_path: Path) -> Path:
-    folder = tmp_path / "mine"
-    (folder / "recipes").mkdir(parents=True)
-    (folder / "recipes" / "parent.yaml").write_text(f"# Parent.\n{RECIPE}")
-    return folder
-
-
-def test_the_folder_is_relative_to_the_recipe_and_its_recipes_may_be_extended(plugin: Path, tmp_path: Path) -> None:
-    child = tmp_path / "child.yaml"
-    child.write_text("plugins: [mine]\nextends: parent\n")
-    recipe = read_recipe(str(child), ["train.max_steps=3"])
-    assert recipe.plugins == (plugin,)
-    assert recipe.train.max_steps == 3
-    assert "parent" in catalog.names(catalog.RECIPES)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.yaml").write_text(recipe_to_yaml(recipe))
-    name_folders([])
-    assert "parent" not in catalog.names(catalog.RECIPES)
-    assert read_recipe(str(tmp_path / "run" / "recipe.yaml")) == recipe
-    shutil.rmtree(plugin)
-    for read in (
-        lambda: read_recipe(str(tmp_path / "run" / "recipe.yaml")),
-        lambda: use_plugins_of_run(tmp_path / "run"),
-    ):
-        with pytest.raises(FileNotFoundError, match=r"recipe\.yaml, plugins: there is no plugin folder .*/mine\. Name"):
-            read()
-
-
-def test_folders_of_the_command_line_are_kept_and_a_recipe_without_any_has_no_such_key(plugin: Path) -> None:
-    assert "plugins" not in recipe_to_yaml(read_recipe("pocket_busi_lora"))
-    name_folders([plugin])
-    recipe = read_recipe("parent")
-    assert recipe.plugins == (plugin,)
-    assert f"plugins:\n- {plugin}\n" in recipe_to_yaml(recipe)
-
-
-def test_a_list_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text(f"plugins: mine\n{RECIPE}")
-    with pytest.raises(ValueError, match=r"plugins is 'mine'; it must be a list of folders"):
-        read_recipe(str(tmp_path / "r.yaml"))
-    with pytest.raises(ValueError, match=r"^--set plugins: name plugin folders with --plugins FOLDER"):
-        read_recipe("pocket_busi_lora", ["plugins=[mine]"])

@@ -14,7 +14,7 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.m3d_vqa import judge_task as m3d_judge_task
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.types import Split
+from medtune.data.types import Condition, Split
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.results.schema import UsedProtocol
@@ -270,7 +270,7 @@ def test_served_and_local_models_take_all_of_it() -> None:
         assert facts.used == UsedProtocol(
             temperature=0.7,
             repeats=1,
-            condition_repeats={"with_anatomy": 5},
+            condition_repeats={"with_anatomy": 5, "without_anatomy": 5},
             max_new_tokens=800,
             thinking="as the server decides" if recipe is served else "off",
         )
@@ -303,9 +303,8 @@ def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, serve
 
 @pytest.mark.parametrize("served", [False, True])
 def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*, served: bool) -> None:
-    field = "model.endpoint.temperature" if served else "eval.temperature"
-    with pytest.raises(ValueError, match=rf"asked 5 times and do not say at which temperature.* set {field} above 0"):
-        as_published(_recipe(served=served), find_benchmark("ctlesionvqa"))
+    greedy = as_published(_recipe(served=served), find_benchmark("ctlesionvqa"))
+    assert greedy.eval.repeats == 1, "five greedy answers would be one answer five times"
     drawn = _recipe(served=served)
     if drawn.model.endpoint:
         endpoint = replace(drawn.model.endpoint, temperature=0.4)
@@ -331,7 +330,8 @@ def test_the_protocol_of_u2_bench_is_that_of_its_paper(shared_real: Path) -> Non
     rows = json_of(published / "u2bench_text.json")["rows"]
     protocol = find_benchmark("u2_bench").protocol
     assert protocol is not None
-    assert protocol.condition_repeats == {"with_anatomy": ablation["forward_passes_per_pair"]}
+    passes = ablation["forward_passes_per_pair"]
+    assert protocol.condition_repeats == {"with_anatomy": passes, "without_anatomy": passes}
     assert [row["value"] for row in rows if row["key"] == "temperature"] == [protocol.temperature]
 
 
@@ -340,6 +340,9 @@ def test_a_recipe_may_say_its_own_repeats_of_a_condition() -> None:
     recipe = read_recipe("nano_busi_lora", own)
     assert recipe.eval.draws(("image", "text_only")) == {"image": 3, "text_only": 3}
     assert recipe.eval.draws(("image", "other_image")) == {"image": 2, "other_image": 2}
+    paired = read_recipe("nano_busi_lora", ["eval.temperature=1", "eval.condition_repeats={with_anatomy: 5}"])
+    conditions: tuple[Condition, ...] = ("image", "with_anatomy", "without_anatomy")
+    assert paired.eval.draws(conditions) == dict.fromkeys(conditions, 5), "a majority is paired with a majority"
 
 
 def test_an_unknown_protocol_is_refused() -> None:

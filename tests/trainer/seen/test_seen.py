@@ -18,7 +18,7 @@ from medtune.data.types import Split
 from medtune.eval.learnt import UNKNOWN, Learnt, asked_again, comparable, learnt_from, looks_learnt, read_learnt
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.data.prepared.content.scans import body, prepared, write_bodies, write_forms
 from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from medtune.models.weights.checkpoint import read_about, read_starts
 from medtune.models.weights.divided_files import read_whole
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
 
 # So large a change counts that the first validation stays the best one.
@@ -145,7 +145,6 @@ def test_a_killed_and_resumed_run_stops_at_the_same_step(
 
 LORA = "model.tuning.language.lora"
 PISSA = (f"{LORA}.init=pissa", f"{LORA}.r=4", "model.tuning.language.lr=0.01")
-EVA = (f"{LORA}.init=eva", f"{LORA}.r=4", f"{LORA}.lr_ratio=4", "model.tuning.language.lr=0.01")
 EVERYTHING = (*PISSA, f"{LORA}.dora=true", f"{LORA}.rslora=true", f"{LORA}.lr_ratio=4", "train.ema_decay=0.5",
               "train.schedule=linear", "train.lr_floor=0.1")  # fmt: skip
 
@@ -155,13 +154,7 @@ def answers(phase: Path) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param((*EVERYTHING, "train.precision=bf16-mixed"), id="pissa"),
-        pytest.param(EVA, id="eva", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("settings", [pytest.param((*EVERYTHING, "train.precision=bf16-mixed"), id="pissa")])
 def test_run_begins_with_the_models_own_answers_and_its_checkpoint_gives_the_final_ones(
     nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...]
 ) -> None:
@@ -173,7 +166,7 @@ def test_run_begins_with_the_models_own_answers_and_its_checkpoint_gives_the_fin
     rate = "train/lr_language"
     assert curve(run, f"{rate}_B") == pytest.approx([4 * each for each in curve(run, rate)])
     best = run / "checkpoints" / "best.safetensors"
-    assert bool(read_starts(best)) == (settings is not EVA)
+    assert read_starts(best)
     assert answers(run / "final") != answers(run / "zero_shot")
     assert nano.here("eval", again, *settings, f"model.checkpoint={best}") == 0
     assert answers(again / "final") == answers(run / "final")
@@ -187,7 +180,9 @@ def test_a_checkpoint_of_other_adapters_is_refused(nano: Nano, tmp_path: Path, c
     assert json.loads(read_about(last)["lora"]) == {
         "language": {"alpha": 32.0, "dora": False, "init": "pissa", "rslora": False}
     }
-    for number, other in enumerate((f"{LORA}.init=eva", f"{LORA}.rslora=true", f"{LORA}.alpha=8", f"{LORA}.dora=true")):
+    for number, other in enumerate(
+        (f"{LORA}.init=gaussian", f"{LORA}.rslora=true", f"{LORA}.alpha=8", f"{LORA}.dora=true")
+    ):
         capsys.readouterr()
         assert nano.here("eval", tmp_path / f"{number}", *PISSA, other, f"model.checkpoint={last}") == 1
         assert "trained with other adapters (model.tuning.*.lora) than the recipe has" in capsys.readouterr().err
@@ -212,13 +207,7 @@ def test_the_next_stage_begins_from_the_first_ones_adapters_and_keeps_its_starts
 
 
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param(EVERYTHING, id="pissa", marks=pytest.mark.slow),
-        pytest.param((*EVA, "model.language_bits=4", f"{LORA}.dora=true"), id="eva", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("settings", [pytest.param(EVERYTHING, id="pissa", marks=pytest.mark.slow)])
 def test_a_fresh_process_and_an_export_give_the_same_answers(
     nano: Nano, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
@@ -266,8 +255,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         pytest.param(EVERYTHING, "ddp", id="pissa-ddp", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.soak),
-        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.soak),
-        pytest.param(EVA, "deepspeed_stage_3", id="eva-3", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.slow),
     ],
 )
 def test_two_devices_equal_one(

@@ -27,6 +27,7 @@ from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
 from medtune.trainer.training.dashboard.logger import confusion_pairs
+from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import build_loggers, logged_config, shows_images
 from tests.eval.answerers import question
 from tests.trainer.conftest import Nano, json_of
@@ -236,8 +237,16 @@ def test_disabled_means_disabled(tmp_path: Path) -> None:
 
 
 def _loggers(root: Path, block: LogBlock) -> list[Any]:
-    options = {"recipe_name": "r", "group": "r", "config": {}, "tags": [], "resume_step": 0}
-    return [*build_loggers(root, block, find_benchmark("fetal_gauge"), provenance="released", **options)]  # type: ignore[arg-type]
+    options: dict[str, Any] = {
+        "mode": block.wandb,
+        "recipe_name": "r",
+        "group": "r",
+        "config": {},
+        "tags": [],
+        "facets": EVERY_FACET,
+    }
+    options["resume_step"] = 0
+    return [*build_loggers(root, block, find_benchmark("fetal_gauge"), provenance="released", **options)]
 
 
 def _sections(script: str) -> Any:
@@ -340,6 +349,6 @@ def test_the_settings_that_are_sent_hold_no_local_path(prepared_tiny: Path, tmp_
     settings = [f"data.root={kept}", "model.weights=/home/Mustermann/weights", f"model.adapter={kept}"]
     manifest = open_prepared(prepared_tiny).manifest
     config = logged_config(
-        read_recipe("nano_busi_lora", settings), manifest, label_of(manifest, prompts=manifest.prompts)
+        read_recipe("nano_busi_lora", settings), manifest, label_of(manifest, prompts=manifest.prompts), EVERY_FACET
     )
     assert "Mustermann" not in json.dumps(config, default=str)

@@ -10,8 +10,8 @@ import yaml
 from safetensors.torch import load_file
 
 from medtune.data.prepared.read import open_prepared
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.stages import planned_stages, training_groups, with_counted_epochs
 from tests.trainer.conftest import Capture, Curve, Nano, Told
 

@@ -18,10 +18,10 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.step_losses import NonFiniteLossError, StepLosses
 from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, weights_apart

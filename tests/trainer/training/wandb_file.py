@@ -9,11 +9,18 @@ from typing import Any
 from wandb.proto import wandb_internal_pb2
 
 
-class OfflineRun:
-    """The content of the only offline W&B run in a run folder."""
+def parts_of(root: Path) -> list["OfflineRun"]:
+    """Returns the parts of an offline run that went on, in the order of their times, as `wandb sync` sends them."""
+    files = sorted((root / "wandb").glob("offline-run-*/run-*.wandb"), key=lambda file: file.parent.name)
+    return [OfflineRun(root, file) for file in files]
 
-    def __init__(self, root: Path) -> None:
-        (file,) = (root / "wandb").glob("offline-run-*/run-*.wandb")
+
+class OfflineRun:
+    """The content of the only offline W&B run in a run folder, or of one of its parts."""
+
+    def __init__(self, root: Path, file: Path | None = None) -> None:
+        if file is None:
+            (file,) = (root / "wandb").glob("offline-run-*/run-*.wandb")
         self.folder = file.parent
         self.bytes = file.read_bytes()
         self._records = list(_records(self.bytes))

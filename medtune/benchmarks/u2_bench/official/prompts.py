@@ -1,8 +1,9 @@
 """U2-Bench's official prompts, and how those in plain text are read from its evaluation kit or from its paper.
 
 The kit holds cla_prompt.json and mea_prompt.json. Its prompts for places, captions and reports are code (`build_prompt`
-in image_seg.py and image_report.py) and have to be written by hand. A folder with the paper's prompts holds index.json,
-with a list "prompts" of objects with file, task, dataset_id and options, and the text files that it names. The paper
+in image_seg.py and image_report.py), which is read where it lies beside them (`kit_code`). A folder with the paper's
+prompts holds index.json, with a list "prompts" of objects with file, task, dataset_id and options, and the text files
+that it names. The paper
 prints only the beginning of the ablation's prompts; the rest is taken to be the official prompt after its role.
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
@@ -11,12 +12,15 @@ Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
+from medtune.benchmarks.u2_bench.official.kit_code import prompts_in_code
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, TEXT, VALUE
 from medtune.data.files import json_file
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
 _KIT = ("cla_prompt.json", "mea_prompt.json")
+_KIT_CODE: Mapping[str, tuple[str, ...]] = {"image_seg.py": DETECTION, "image_report.py": TEXT}
+_CODE_GAPS = ("anatomy", "seg_channel_name", "kp")
 # The names that the kit gives to two sets with the same number.
 _KIT_KEYS = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}
 # A prompt that the paper prints without the number of a set is for several sets, which its options identify. An option
@@ -73,6 +77,11 @@ def _kit(folder: Path) -> Mapping[str, str]:
             text = prompts.get(_KIT_KEYS.get((task, dataset), dataset))
             if isinstance(text, str):
                 found[f"{task} {dataset}"] = text
+    for name, tasks in _KIT_CODE.items():
+        if (folder / name).is_file():
+            scenarios = [(task, dataset) for task in tasks for dataset in TASKS[task]]
+            texts = prompts_in_code(folder / name, [dataset for _, dataset in scenarios], gaps=_CODE_GAPS)
+            found |= {f"{task} {dataset}": texts[dataset] for task, dataset in scenarios}
     return {key: text for key, text in found.items() if text}
 
 

@@ -23,14 +23,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import MediaReader, columns_of
+from medtune.benchmarks.vqa.columns import columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
-from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, question_table
+from medtune.benchmarks.vqa.json_rows import json_rows
+from medtune.benchmarks.vqa.media_cells import MediaReader, media_reader
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
@@ -125,7 +126,7 @@ def _read_swift(
     if not files:
         raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
     splits = splits_of_files([file.name for file in files], options.splits)
-    media = MediaReader((*options.media_folders, folder), scratch, Fetcher(), needs_files)
+    media = media_reader((folder,), options, scratch, needs_files=needs_files)
     sets = []
     for name, split in splits.items():
         names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
@@ -193,7 +194,7 @@ def _read_factory(
         raise ValueError(f"{folder / INFO}: it lists no file in this folder{f' named {one}' if one else ''}.")
     stated = {_name_with_split(name, entry): (name, entry) for name, entry in sorted(entries.items())}
     splits = splits_of_files(stated, options.splits)
-    media = MediaReader((*options.media_folders, folder), scratch, Fetcher(), needs_files)
+    media = media_reader((folder,), options, scratch, needs_files=needs_files)
     once = _once({stated[each][0]: (stated[each][1], split) for each, split in splits.items()}, folder / INFO)
     sets = [_read_set(folder, name, entry, split, media, options, seed) for name, (entry, split) in once.kept.items()]
     files = [str(entry["file_name"]) for entry in entries.values()]

@@ -10,13 +10,12 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from medtune.benchmarks.vqa.columns import MediaReader
+from medtune.benchmarks.vqa.media_cells import media_reader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, label_reader, mapped
 from medtune.data.raw.folder import raw_folder, split_named
 from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
-from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.source import NOTHING_SAID, HubId, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
@@ -43,12 +42,12 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
     if not isinstance(origin, HubId):
         origin = raw_folder(origin, holds=f"a saved data set ({' or '.join(SAVED)})")
     folder = Path(origin.id) if isinstance(origin, HubId) else origin
-    media = MediaReader((*options.media_folders, folder), scratch, Fetcher())
+    media = media_reader((folder,), options, scratch)
     parts = hub_rows(origin, stream=options.limit is not None)
     splits = _splits(parts, options)
     sets = []
     for part in (part for part in parts if part.name in splits):
-        columns = mapped(part.columns, options, where=f"{origin}, split {part.name!r}")
+        columns = mapped(part.columns, options, part.rows, media, where=f"{origin}, split {part.name!r}")
         reader = label_reader(RowReader(columns, media, options, options.question, seed=seed), part.classes)
         sets.append(ReadSet(part.rows, splits[part.name], reader))
     first = "" if options.limit is None else f"limit: of each split the first {options.limit} patients were read"

@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns, MediaReader
+from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.media_cells import media_reader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, QUESTION, RowReader
 from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
+from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY
 from medtune.data.raw.folder import raw_folder, split_named, visible_entries
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.named_files import MEDIA_SUFFIXES
 from medtune.data.raw.source import NOTHING_SAID, HubId, Place, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _MASK = re.compile(r"(.+)_mask(?:_\d+)?", re.IGNORECASE)
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
 _FILE, _CLASS, _PATIENT = "file", "class", "patient"
@@ -61,10 +62,14 @@ def _recognises(origin: Path | HubId, *, unanswered: bool = False) -> bool:
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
+    if (folder / DIRECTORY).is_file():
+        raise ValueError(f"{folder}: {CD_EXPORT} Then write a table with a row for each.")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
     if options.unanswered:
-        reader = RowReader(_COLUMNS, MediaReader((folder,), scratch, Fetcher()), options, options.question or QUESTION)
+        reader = RowReader(
+            _COLUMNS, media_reader((folder,), NOTHING_SAID, scratch), options, options.question or QUESTION
+        )
         return question_table(
             [ReadSet(partial(_all_media, folder), None, reader)],
             folder,
@@ -79,7 +84,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
         raise ValueError(f"{folder}: wanted at least two folders of media named after classes, found {found_classes}.")
     reader = RowReader(
         _WITH_PATIENTS if all(each.patient for each in found) else _COLUMNS,
-        MediaReader((folder,), scratch, Fetcher()),
+        media_reader((folder,), NOTHING_SAID, scratch),
         options,
         options.question or QUESTION,
         classes=() if options.options else tuple(dict.fromkeys(map(options.renamed, classes))),
@@ -148,8 +153,7 @@ def _states_split(name: str, meant: Mapping[str, str]) -> bool:
 def _media(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
-    return [each for each in visible_entries(folder) if _is_scan(each) or each.name.lower().endswith(suffixes)]
+    return [each for each in visible_entries(folder) if _is_scan(each) or each.name.lower().endswith(MEDIA_SUFFIXES)]
 
 
 def _is_scan(folder: Path) -> bool:

@@ -7,21 +7,23 @@ this benchmark lists the columns.
 Source: our own; the names of columns are those that published sets use.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns, MediaReader, columns_of, require
+from medtune.benchmarks.vqa.annotation_tools import check_no_xml
+from medtune.benchmarks.vqa.columns import Columns, columns_of, require
 from medtune.benchmarks.vqa.conversation import YES_NO
+from medtune.benchmarks.vqa.json_rows import JSON_SUFFIXES, json_rows
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
-from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
+from medtune.benchmarks.vqa.media_cells import MediaReader, media_reader, with_media_column
+from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_column_of_media, question_table
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
-from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, Row, file_rows
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
@@ -37,6 +39,7 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         url=URL,
         provenance="released",
         patient_unit=PATIENT_UNIT,
+        has_sheets=True,
         read=partial(_read, options=options, needs_files=True),
         read_questions=partial(_read, options=options, needs_files=False),
         with_options=source,
@@ -75,7 +78,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     sets = []
     for name in splits:
         path = folder / name
-        media = MediaReader((*options.media_folders, path.parent, folder), scratch, Fetcher(), needs_files)
+        media = media_reader((path.parent, folder), options, scratch, needs_files=needs_files)
         reader = RowReader(Columns({}, (), ""), media, options, options.question, seed=seed)
         sets.append(_read_set(path, name, reader, options))
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
@@ -85,18 +88,25 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
+    check_no_xml(path)
     classes: Mapping[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
+    header = ""
     if path.suffix.lower() in JSON_SUFFIXES:
+        if options.sheet is not None or options.header is not None:
+            raise ValueError(f"{path}: {NO_HEADER}")
         names = json_columns(path, name)
 
         def rows() -> Iterator[Row | RowError]:
             return json_rows(path, file=name)
 
     else:
-        found = file_rows(path, name=name)
-        names, rows, classes, notes = found.columns, found.rows, found.classes, found.notes
-    columns = mapped(names, options, where=str(path))
+        found = file_rows(path, name=name, sheet=options.sheet, header=options.header)
+        names, rows, classes, notes, header = found.columns, found.rows, found.classes, found.notes, found.header
+    try:
+        columns = mapped(names, options, rows, reader.media, where=str(path))
+    except ValueError as error:
+        raise ValueError(f"{error} {header}".rstrip()) from None
     return ReadSet(rows, None, label_reader(replace(reader, columns=columns), classes), notes)
 
 
@@ -111,25 +121,37 @@ def json_columns(path: Path, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Columns:
+def mapped(
+    names: tuple[str, ...],
+    options: TableOptions,
+    rows: Callable[[], Iterable[object]],
+    media: MediaReader,
+    *,
+    where: str,
+) -> Columns:
     """Returns which columns hold what, after checking that answers and media or questions are among them."""
     found = columns_of(names, options.columns, where=where)
-    if found.of(roles.TURNS) is None:
-        if options.unanswered:
-            found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
-            if not any(map(found.of, (roles.QUESTION, *roles.MEDIA))):
-                require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
-            return found
-        if roles.LABELS in found.found:
-            return found
-        if options.question is None and not (found.of(roles.ANSWER) and any(map(found.of, roles.MEDIA))):
-            require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
-        require(found, roles.ANSWER, names, where=where)
-    if options.media_folder is not None and not any(found.of(role) for role in roles.MEDIA):
-        raise ValueError(
-            f"{where}: --images names a folder, and no column was found that names images, films or volumes. The "
-            f"columns are: {', '.join(names)}. Say which it is with --columns image=NAME."
-        )
+    found, leading = with_media_column(found, rows, media, options)
+    if found.of(roles.TURNS) is not None:
+        return found
+    has_media = any(map(found.of, roles.MEDIA))
+    if options.media_folder is not None and not has_media:
+        raise ValueError(f"{where}: {no_column_of_media(found, leading)}")
+    if options.unanswered:
+        found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
+        if not (found.of(roles.QUESTION) or has_media):
+            require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
+        return found
+    if options.question is None and roles.LABELS in found.found and not (has_media or found.of(roles.QUESTION)):
+        instead = f" (the cells of {leading[0]!r} lead to files)" if leading else " (or video=NAME, volume=NAME)"
+        require(found, roles.IMAGE, names, where=where, instead=instead)
+    if roles.LABELS in found.found:
+        return found
+    predict = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
+    if options.question is None and not (found.of(roles.ANSWER) and has_media):
+        instead = f', or ask one of all rows: --question "..."{predict}'
+        require(found, roles.QUESTION, names, where=where, instead=instead)
+    require(found, roles.ANSWER, names, where=where, instead=predict)
     return found
 
 

@@ -83,6 +83,46 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
         )
 
 
+_ONE_THREAD = "NONE"
+"""Threads that share a frame lose its mark of damage, and write to the log beside that of their file."""
+_HARMLESS = re.compile(
+    r"mmco|co located|unref|reorder|no frame|missing (?:reference|picture)|reference frames|find ref|\bSEI\b",
+    re.IGNORECASE,
+)
+"""What decoders say of films that were cut without being encoded again, whose frames are whole."""
+
+
+def check_frames(path: Path) -> None:
+    """Decodes all frames of a video file, and raises an error that says at which second the first damaged one is.
+
+    A decoder conceals damage: it repeats a part of another frame, and says so in the frame's flags, or in its log.
+    """
+    import av
+    from av import logging
+
+    level = logging.get_level()
+    logging.set_level(logging.ERROR)
+    damaged, begin = list[float](), timeline(path).stamps[0]
+    try:
+        with logging.Capture(local=True) as said, _opened(path) as (container, stream):
+            stream.thread_type = _ONE_THREAD
+            unit_s = float(stream.time_base or 1)
+            for packet in container.demux(stream):
+                seen, stamp = len(said), packet.pts
+                try:
+                    damaged += [frame.time for frame in packet.decode() if frame.is_corrupt and frame.time is not None]
+                    is_whole = not packet.is_corrupt
+                except av.FFmpegError:
+                    is_whole = False
+                texts = [text for _, name, text in said[seen:] if name == stream.codec_context.name]
+                if stamp is not None and not (is_whole and all(map(_HARMLESS.search, texts))):
+                    damaged.append(stamp * unit_s)
+    finally:
+        logging.set_level(level)
+    if damaged:
+        raise ValueError(f"{path}: {_damaged(max(0.0, min(damaged) - begin * unit_s))}")
+
+
 _TECHNICAL = frozenset(
     (
         "major_brand",
@@ -141,10 +181,14 @@ def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
 
     found: dict[int, NDArray[np.uint8]] = {}
     with _opened(path) as (container, stream):
+        stream.thread_type = _ONE_THREAD
         for keyframe, group in groupby(wanted, key=begins):
             missing = set(group)
             container.seek(keyframe, stream=stream, backward=True)
             for frame in container.decode(stream):
+                # What follows a damaged frame is made of it, and not marked itself.
+                if frame.is_corrupt and (frame.pts is None or frame.pts >= keyframe):
+                    raise ValueError(f"{path}: {_damaged(frame.time or 0.0)}")
                 if frame.pts in missing:
                     missing.remove(frame.pts)
                     found[frame.pts] = _rgb(path, frame)
@@ -155,9 +199,13 @@ def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
     return np.stack([found[stamp] for stamp in stamps])
 
 
+def _damaged(second: float) -> str:
+    return f"the video is damaged at {second:.2f} s. Copy or download it again."
+
+
 def _rgb(path: Path, frame: VideoFrame) -> NDArray[np.uint8]:
     if frame.is_corrupt:
-        raise ValueError(f"{path}: the video is damaged at {frame.time:.2f} s. Copy or download it again.")
+        raise ValueError(f"{path}: {_damaged(frame.time or 0.0)}")
     return _upright(np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8), _matrix(frame, path))
 
 

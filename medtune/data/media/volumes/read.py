@@ -13,6 +13,7 @@ Reads a folder with one DICOM series as a volume; it never reads tags that do no
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
+from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY, ENHANCED, is_directory, other_format
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid, compact_hu, geometry_of, grid_of, reoriented
@@ -42,6 +45,8 @@ def read_volume(path: Path) -> Volume:
     if path.name.endswith(ARRAY_SUFFIX):
         return read_scaled_array(path)
     if not path.name.endswith(NIFTI_SUFFIXES):
+        if (other := other_format(path)) is not None:
+            raise ValueError(f"{path}: {other}")
         raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
     return read_nifti(path)
 
@@ -221,8 +226,11 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 _PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
-_TAGS = (*LAYOUT_TAGS, "SeriesInstanceUID", *_PLACE_TAGS)
+_TAGS = (*LAYOUT_TAGS, "Modality", "SeriesInstanceUID", *_PLACE_TAGS)
 _NEEDED = (*_PLACE_TAGS, "RescaleSlope", "RescaleIntercept")
+_MAY_BE_CT = ("CT", "OT", "")
+_NO_CT = ("MR ", "Enhanced MR", "Positron", "Nuclear", "Ultrasound", "Enhanced PET", "RT ", "Segmentation")
+"""How the names of DICOM's classes begin whose values are no Hounsfield units."""
 _MAX_GAP = 1.5
 _SAME_MM = 0.01
 # In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
@@ -240,7 +248,12 @@ def read_series(folder: Path) -> Volume:
     """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
-    datasets = {path: _read_slice(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)]
+    # A CD has the directory beside the files that it lists, or above their folders.
+    slices_of = [path for path in files if path.name.upper() != DIRECTORY or not is_directory(path)]
+    if files and not slices_of:
+        raise ValueError(f"{folder}: {CD_EXPORT}")
+    datasets = {path: _read_slice(path) for path in slices_of}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")
     series = {str(d.get("SeriesInstanceUID", "")) for d in datasets.values()}
@@ -265,6 +278,7 @@ def read_series(folder: Path) -> Volume:
 def _read_slice(path: Path) -> Dataset:
     import pydicom
     from pydicom.errors import InvalidDicomError
+    from pydicom.uid import UID
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -273,7 +287,15 @@ def _read_slice(path: Path) -> Dataset:
         except (InvalidDicomError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}).") from None
     if int(dataset.get("NumberOfFrames") or 1) > 1:
-        raise ValueError(f"{path}: NumberOfFrames: several frames in one file. Export the series slice by slice.")
+        raise ValueError(f"{path}: NumberOfFrames: {ENHANCED}")
+    modality, meta = str(dataset.get("Modality") or ""), getattr(dataset, "file_meta", {})
+    name = UID(str(meta.get("MediaStorageSOPClassUID", ""))).name
+    if modality not in _MAY_BE_CT or name.startswith(_NO_CT):
+        said = modality if modality not in _MAY_BE_CT and re.fullmatch("[A-Z]{2,10}", modality) else "of another kind"
+        raise ValueError(
+            f"{path}: Modality (0008,0060): {said}, wanted CT: models of volumes read Hounsfield units, which this "
+            "series does not hold. Export its slices as PNG, and ask about images."
+        )
     if "PixelData" not in dataset:
         raise ValueError(f"{path}: PixelData: this DICOM file holds no picture, or is truncated.")
     for field in _NEEDED:
@@ -317,6 +339,7 @@ def _hounsfield(item: _Slice) -> NDArray[np.float32]:
     from pydicom.pixels.utils import pixel_array
 
     try:
+        decompress(item.dataset)
         stored = pixel_array(item.dataset)
     # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
     except Exception as error:

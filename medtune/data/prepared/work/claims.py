@@ -1,8 +1,9 @@
-"""Lets one process at a time work on a prepared folder, or on one share of it, also on several machines with one disk.
+"""Lets one process at a time work on a folder, or on one share of it, also on several machines with one disk.
 
 A claim is a small file that its owner touches every few seconds. It is made by linking, which is atomic on network
 disks as well, and not by locking, which is not. The claim of a process that is gone is taken over: at once on its
-machine, and elsewhere after minutes without a touch, by the clock of the disk.
+machine or by its own SLURM job that was queued again, and elsewhere after minutes without a touch, by the clock of the
+disk.
 
 Notes which media files of a prepared folder are finished, so that an interrupted preparation continues.
 
@@ -12,11 +13,13 @@ another key.
 """
 
 import contextlib
+import getpass
 import hashlib
 import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from errno import EMLINK, ENOTSUP, EPERM
 from pathlib import Path
@@ -39,6 +42,8 @@ class Work(NamedTuple):
 
     does: str
     instead: str
+    # Whether a process of this machine that lives and does not touch its claim for minutes is taken for gone.
+    silent_is_gone: bool = True
 
 
 PREPARING = Work(
@@ -49,33 +54,38 @@ PREPARING = Work(
 class Claim:
     """A claim that this process holds."""
 
-    def __init__(self, path: Path, mark: str) -> None:
+    def __init__(self, path: Path, mark: str, out: Path) -> None:
         self._path = path
         self._mark = mark
+        self._out = out
 
     def check(self) -> None:
         """Checks that the claim is still this process's own."""
         if (_said(self._path) or {}).get("mark") != self._mark:
             raise ValueError(
-                f"{self._path}: another process has taken over this preparation, because this one was not seen for "
-                f"{GONE_S / 60:.0f} minutes. What is finished is kept; wait for the other one."
+                f"{self._out}: another process has taken over this work, because this one was not seen for "
+                f"{GONE_S / 60:.0f} minutes ({self._path.name}). What is finished is kept; wait for the other one."
             )
 
 
 @contextlib.contextmanager
-def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator[Claim]:
-    """Claims a work folder: as a whole, which excludes everybody, or a share, which excludes that share and WHOLE."""
+def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING, *, out: Path | None = None) -> Iterator[Claim]:
+    """Claims a work folder: as a whole, which excludes everybody, or a share, which excludes that share and WHOLE.
+
+    Args:
+        out: The folder that is worked on, for messages; None is the one above `folder`.
+    """
+    out = out or folder.parent
     folder.mkdir(parents=True, exist_ok=True)
     mark = unique_mark()
     mine, draft = folder / name, folder / f".{mark}"
-    about = {"mark": mark, "host": socket.gethostname(), "pid": os.getpid(), "machine": _machine(), "born": _born()}
-    draft.write_text(json.dumps(about), encoding="utf-8")
+    draft.write_text(json.dumps(_about(mark)), encoding="utf-8")
     try:
-        _take(draft, mine, work)
+        _take(draft, mine, work, out)
         try:
             for other in sorted(folder.iterdir()):
                 if not other.name.startswith(".") and other != mine and WHOLE in (name, other.name):
-                    _refuse_living(other, draft, work)
+                    _refuse_living(other, draft, work, out)
         except ValueError:
             mine.unlink(missing_ok=True)
             raise
@@ -84,7 +94,7 @@ def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator
     ended = threading.Event()
     touching = threading.Thread(target=_touch, args=(mine, ended), daemon=True)
     touching.start()
-    claim = Claim(mine, mark)
+    claim = Claim(mine, mark, out)
     try:
         yield claim
     finally:
@@ -95,12 +105,39 @@ def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator
             mine.unlink()
 
 
-def _take(draft: Path, mine: Path, work: Work) -> None:
+def _about(mark: str) -> dict[str, Any]:
+    return {
+        "mark": mark,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "user": _user(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "machine": _machine(),
+        "born": _born(),
+        "job": _job(),
+    }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A container may have no name for the user's number.
+        return f"user {os.getuid()}"
+
+
+def _job() -> list[str] | None:
+    """Returns the SLURM job of this process and how often it was queued again; None outside of a job."""
+    job, cluster = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_CLUSTER_NAME", "")
+    return None if job is None else [f"{cluster}/{job}", os.environ.get("SLURM_RESTART_COUNT", "0")]
+
+
+def _take(draft: Path, mine: Path, work: Work, out: Path) -> None:
     for _ in range(3):
         with contextlib.suppress(FileExistsError):
             _make(draft, mine)
             return
-        seen = _refuse_living(mine, draft, work)
+        seen = _refuse_living(mine, draft, work, out)
         # Renaming is atomic, but may catch a claim that another process made since; that one is put back.
         aside = draft.with_name(f"{draft.name}.gone")
         with contextlib.suppress(FileNotFoundError):
@@ -123,7 +160,29 @@ def _make(draft: Path, mine: Path) -> None:
             file.write(draft.read_text(encoding="utf-8"))
 
 
-def _refuse_living(path: Path, draft: Path, work: Work) -> dict[str, Any] | None:
+def refuse_claimed(folder: Path, name: str, work: Work, *, out: Path) -> None:
+    """Refuses a folder of which a living process has claimed what `name` says; claims nothing."""
+    mine = folder / name
+    if not mine.is_file():
+        return
+    draft = folder / f".{unique_mark()}"
+    try:
+        _refuse_living(mine, draft, work, out)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def refuse_taken_over(folder: Path, name: str, *, out: Path) -> None:
+    """Refuses to go on where another process than this one holds a claim; without any claim it does nothing."""
+    said = _said(folder / name)
+    if said is not None and (said["pid"], said["machine"]) != (os.getpid(), _machine()):
+        raise ValueError(
+            f"{out}: process {said['pid']} on {said['host']} has taken over this work, because this process "
+            f"({os.getpid()}) was not seen for {GONE_S / 60:.0f} minutes. It ends here and writes no more"
+        )
+
+
+def _refuse_living(path: Path, draft: Path, work: Work, out: Path) -> dict[str, Any] | None:
     said = _said(path)
     try:
         touched = path.stat().st_mtime
@@ -132,14 +191,31 @@ def _refuse_living(path: Path, draft: Path, work: Work) -> dict[str, Any] | None
     # A file that is touched here and now has the time of the disk's own clock.
     draft.touch()
     silent_s = draft.stat().st_mtime - touched
-    if said is None or (said["machine"] == _machine() and not _lives(said)) or silent_s > GONE_S:
+    if said is None or _is_gone(said) or (silent_s > GONE_S and (work.silent_is_gone or not _is_here(said))):
         return said
-    out = path.parent.parent
+    since = f" since {said['since']}" if "since" in said else ""
     raise ValueError(
-        f"{out}: process {said['pid']} on {said['host']} {work.does} ({path.name}), last seen "
-        f"{max(silent_s, 0):.0f} s ago. {work.instead} If it is gone, it is taken for gone after {GONE_S / 60:.0f} "
-        "minutes."
+        f"{out}: process {said['pid']} on {said['host']} {work.does} ({path.name}){since}, by "
+        f"{said.get('user', 'an unknown user')}, last seen {max(silent_s, 0):.0f} s ago. {work.instead}"
+        f"{_when_gone(said, work)}"
     )
+
+
+def _when_gone(said: dict[str, Any], work: Work) -> str:
+    if _is_here(said) and not work.silent_is_gone:
+        return f" Its end is seen at once: `kill {said['pid']}` ends it."
+    return f" If it is gone, it is taken for gone after {GONE_S / 60:.0f} minutes."
+
+
+def _is_here(said: dict[str, Any]) -> bool:
+    return said["machine"] is not None and said["machine"] == _machine()
+
+
+def _is_gone(said: dict[str, Any]) -> bool:
+    """Returns whether it is certain that a claim's process has ended: seen here, or queued again by SLURM."""
+    now, before = _job(), said.get("job")
+    again = now is not None and isinstance(before, list) and before[:1] == now[:1] and before != now
+    return again or (_is_here(said) and _born(said["pid"]) != said["born"])
 
 
 def _said(path: Path) -> dict[str, Any] | None:
@@ -147,7 +223,8 @@ def _said(path: Path) -> dict[str, Any] | None:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return said if isinstance(said, dict) and {"mark", "host", "pid", "machine", "born"} <= said.keys() else None
+    wanted = {"mark", "host", "pid", "machine", "born"}
+    return said if isinstance(said, dict) and wanted <= said.keys() and isinstance(said["pid"], int) else None
 
 
 def _touch(path: Path, ended: threading.Event) -> None:
@@ -171,10 +248,6 @@ def _born(pid: int | None = None) -> str:
         return ""
     after = status.rpartition(")")[2].split()
     return "" if after[0] == "Z" else after[19]
-
-
-def _lives(said: dict[str, Any]) -> bool:
-    return said["machine"] is None or _born(int(said["pid"])) == said["born"]
 
 
 Outcome = CopiedFile | str
@@ -297,6 +370,6 @@ def _read(written: dict[str, Any]) -> Outcome:
         size, times_s, duration_s = fields["extent"]
         fields["extent"] = Extent(Size(*size), tuple(times_s), duration_s)
     if fields["content"] is not None:
-        digest, pictures = fields["content"]
-        fields["content"] = Content(digest, tuple(pictures))
+        digest, pictures, *more = fields["content"]
+        fields["content"] = Content(digest, tuple(pictures), *more)
     return CopiedFile(**fields)

@@ -50,6 +50,13 @@ def check_folders(source: Source, root: Origin, out: Path) -> None:
     check_replaceable(out)
 
 
+_NOT_IN_HU = (
+    "volumes have no value of -80 or less, as the fat and air of a CT have: they are an MRI, or a CT without its "
+    "rescale intercept. Models of CTs take their values for Hounsfield units; export the CT again, or ask about slices "
+    "as images"
+)
+
+
 class Taken(NamedTuple):
     """A source's questions whose media were copied, the copied files by the source's paths, and what was rejected."""
 
@@ -87,6 +94,9 @@ def take(
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
     if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
         note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
+        table = replace(table, notes=(*table.notes, note))
+    if others := sum(file.content is not None and not file.content.is_in_hu for file in copied.values()):
+        note = f"NO HOUNSFIELD UNITS: {others} {_NOT_IN_HU}"
         table = replace(table, notes=(*table.notes, note))
     if source.provenance == "synthetic":
         # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.

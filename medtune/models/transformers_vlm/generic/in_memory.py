@@ -13,10 +13,10 @@ from transformers import PreTrainedModel, ProcessorMixin
 from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.transformers_vlm.generic.loading import generic_reader
+from medtune.models.weights.adapter_settings import CONFIG
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.loading_options import DEFAULT
-from medtune.models.weights.read_adapter import CONFIG
 from medtune.models.weights.whole_folders import is_checkpoint
 from medtune.models.weights.write_adapter import read_about_adapter
 

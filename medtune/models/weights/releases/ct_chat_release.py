@@ -29,6 +29,7 @@ from medtune.models.sequence.volumes import ADDED_TOKENS, CTChat
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, read, weights_stay_unread
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.weights.adapter_settings import CONFIG, read_settings, spelled_out
 from medtune.models.weights.causal_language import read_language
 from medtune.models.weights.key_map import KeyMap, Rule, Stored, check_published, load_published, open_checkpoint
 from medtune.models.weights.loading_options import Loading
@@ -284,7 +285,9 @@ def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading)
                 # New tokens begin at the mean of the others, so that every process has the same ones.
                 state[name][before:] = _mean(state[name][:before])
     if found.has_adapter:
-        adapted = PeftModel.from_pretrained(language, folder)
+        names = [name for name, module in language.named_modules() if isinstance(module, nn.Linear)]
+        settings = spelled_out(read_settings(folder), names, where=str(folder / CONFIG))
+        adapted = PeftModel.from_pretrained(language, folder, config=settings)
         if not weights_stay_unread():
             merged: PreTrainedModel = adapted.merge_and_unload()
             return merged

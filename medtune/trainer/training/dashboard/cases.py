@@ -21,6 +21,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.calibration import option_probabilities
+from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET, TASK, WITHHELD_TASK, SentFacets
 
 MAX_CASES = 64
 MAX_SIDE_PX = 512
@@ -43,12 +44,17 @@ UNASKED = Said(None, None)
 
 
 def case_rows(
-    rows: Sequence[ParsedReply], media: Mapping[str, tuple[MediaRef, ...]], *, predictions: Path, images: bool
+    rows: Sequence[ParsedReply],
+    media: Mapping[str, tuple[MediaRef, ...]],
+    *,
+    predictions: Path,
+    images: bool,
+    facets: SentFacets = EVERY_FACET,
 ) -> list[list[CaseCell]]:
     """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`."""
     said = _said(predictions)
     return [
-        _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images)
+        _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images, facets=facets)
         for row in spread(rows)
     ]
 
@@ -80,14 +86,17 @@ def _said(path: Path) -> dict[str, Said]:
     return found
 
 
-def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool) -> list[CaseCell]:
-    question = row.question
-    is_fixed = bool(question.options)
+def _row(
+    row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool, facets: SentFacets
+) -> list[CaseCell]:
+    question, task = row.question, row.question.facets.get(TASK, "")
+    is_fixed, is_task_sent = bool(question.options), facets.takes(TASK, task)
     reply = said.generation.text if said.generation else None
     shares = _shares(said.likelihood, question.options)
     return [
-        question.id,
-        question.facets.get("task", ""),
+        # `prepare` puts the task in front of an id.
+        question.id if is_task_sent else question.id.rpartition("-")[2],
+        task if is_task_sent else WITHHELD_TASK,
         _picture(media) if images and media else None,
         readable_question(question) if images else WITHHELD,
         " | ".join(question.options),

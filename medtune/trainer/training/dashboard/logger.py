@@ -2,12 +2,12 @@
 
 These are never sent to W&B: patient ids, file names, paths of folders (only the last part is sent), host and user
 names, the command line, and code. Pictures and free texts of single cases are sent only for simulated data, unless
-`log.images` is "always".
+`log.images` is "always". Scores by the columns of a user's own data are sent where `log.facets` names these.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.score import PhaseScores
-from medtune.eval.scoring.tables import Cell
+from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import method_for
 from medtune.models.tuning.apply import PartRow
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.dashboard import cases
 from medtune.trainer.training.dashboard.cases import (
     OVERALL,
@@ -34,6 +34,7 @@ from medtune.trainer.training.dashboard.cases import (
     reference_metrics,
     workspace_script,
 )
+from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET, TASK, SentFacets
 
 LOW, HIGH = "95 % low", "95 % high"
 
@@ -110,21 +111,50 @@ class Dashboard(WandbLogger):
 
     Args:
         images: Whether pictures and free texts of single cases may be logged.
+        facets: The facets by whose levels scores may be logged.
         wandb_options: Options of Lightning's `WandbLogger` and of `wandb.init`.
     """
 
-    def __init__(self, *, benchmark: Benchmark, images: bool, **wandb_options: Any) -> None:
+    def __init__(
+        self, *, benchmark: Benchmark, images: bool, facets: SentFacets = EVERY_FACET, **wandb_options: Any
+    ) -> None:
         super().__init__(**wandb_options)
         # Lightning passes on what it has no value for, of which wandb then warns.
         self._wandb_init.pop("anonymous", None)
         self._benchmark = benchmark
         self._images = images
+        self._facets = facets
         self._defined: set[str] = set()
         self._groups: list[list[object]] = []
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the run is kept in its folder, from where `wandb sync` sends it."""
+        return bool(self._offline)
+
+    @rank_zero_only
+    def begin(self) -> None:
+        """Begins the run on W&B; an offline run that goes on counts its steps behind those of the parts before."""
+        run = self.experiment
+        before = self._next_step
+        if self.is_offline and before.is_file():
+            run.log({}, step=int(before.read_text("ascii")) + 1)
+
+    @property
+    def _next_step(self) -> Path:
+        return Path(str(self.save_dir)) / "wandb" / "next_step"
+
+    def _note_step(self) -> None:
+        # Each offline part would count from 0, and W&B keeps one point for each of its steps.
+        if self.is_offline:
+            written = self._next_step.with_suffix(".new")
+            written.write_text(str(self.experiment.step + 1), "ascii")
+            written.replace(self._next_step)
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs metrics under their names on W&B, and with those of an evaluation the published numbers."""
+        metrics = {name: value for name, value in metrics.items() if self._facets.keeps(name)}
         renamed = {panel_name(name): value for name, value in metrics.items()}
         renamed |= reference_metrics(metrics, self._benchmark)
         for name in renamed.keys() - self._defined:
@@ -132,6 +162,7 @@ class Dashboard(WandbLogger):
             self.experiment.define_metric(name, step_metric=STEP, summary=how.summary, hidden=how.hidden)
             self._defined.add(name)
         super().log_metrics(renamed, step)
+        self._note_step()
 
     @rank_zero_only
     def show_parts(self, rows: Sequence[PartRow], *, stage: int) -> None:
@@ -153,14 +184,20 @@ class Dashboard(WandbLogger):
         """Logs a phase's single cases and the confusion of each task."""
         import wandb
 
-        rows = cases.case_rows(scores.rows, media, predictions=out_dir / "predictions.jsonl", images=self._images)
+        rows = cases.case_rows(
+            scores.rows, media, predictions=out_dir / "predictions.jsonl", images=self._images, facets=self._facets
+        )
         place = cases.COLUMNS.index("image")
         for row in rows:
             row[place] = None if row[place] is None else wandb.Image(row[place])
         panels: dict[str, Any] = {f"{name}/cases": wandb.Table(columns=[*cases.COLUMNS], data=rows)}
-        for title, columns, cells in phase_tables(scores):
+        # The tables of own data list labels and questions of the user's, that of metrics alone does not.
+        own = () if self._benchmark.any_facet and self._facets.names is not None else scores.tables
+        for title, columns, cells in phase_tables(scores, own):
             panels[f"{name}/tables/{title}"] = wandb.Table(columns=[*columns], data=[[*row] for row in cells])
         for task in scores.classes.found:
+            if not self._facets.takes(TASK, task.task):
+                continue
             part = task.name.removeprefix(task.task).removeprefix(": ")
             true, read = confusion_pairs(task)
             panels[f"task={task.task}/{name}/{f'{part} ' if part else ''}confusion"] = wandb.plot.confusion_matrix(
@@ -180,7 +217,16 @@ class Dashboard(WandbLogger):
         """Logs the gain, the curves of each task and the summary, and saves the script that builds the workspace."""
         import wandb
 
-        curves = task_curves(folder, self._benchmark.references(), last_step=last_step, split=split)
+        curves = {
+            level: lines
+            for level, lines in task_curves(
+                folder, self._benchmark.references(), last_step=last_step, split=split
+            ).items()
+            if level == OVERALL or self._facets.takes(*level.split("=", 1))
+        }
+        if gain:
+            by_task = {task: each for task, each in gain.by.get(TASK, {}).items() if self._facets.takes(TASK, task)}
+            gain = replace(gain, by={**gain.by, TASK: by_task})
         panels: dict[str, Any] = {}
         for level, lines in curves.items():
             panels[f"{level}/curve"] = wandb.plot.line_series(
@@ -205,12 +251,15 @@ class Dashboard(WandbLogger):
     def end(self) -> None:
         """Ends the W&B run; otherwise the next run of this process would be logged into it."""
         if self._experiment is not None:
+            self._note_step()
             self._experiment.finish()
 
 
-def phase_tables(scores: PhaseScores) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Cell]]]]:
-    """Yields a phase's tables by title: the benchmark's own, as text, and that of every metric of every reading."""
-    for table in scores.tables:
+def phase_tables(
+    scores: PhaseScores, own: Sequence[Table]
+) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Cell]]]]:
+    """Yields a phase's tables by title: the benchmark's `own`, as text, and that of every metric of every reading."""
+    for table in own:
         # A column of a W&B table has one type; some of these hold numbers and words.
         texts = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
         yield table.title, table.columns, texts

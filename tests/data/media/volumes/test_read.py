@@ -1,6 +1,8 @@
 """Files become volumes in Hounsfield units, or are refused with the file's name and the field."""
 
 import gzip
+import re
+import shutil
 import struct
 from pathlib import Path
 
@@ -8,9 +10,12 @@ import nibabel
 import numpy as np
 import pydicom
 import pytest
+import SimpleITK
+from pydicom.data import get_testdata_file
+from pydicom.uid import MRImageStorage
 
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
-from medtune.data.media.volumes.formats.nifti import read_nifti_mask
+from medtune.data.media.volumes.formats.nifti import check_nifti, read_nifti_mask, without_texts
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.types import Volume
 from tests.data.media.volumes.synthetic_volumes import LPS_2_2_5, SECRET, nifti, scan, series
@@ -93,6 +98,45 @@ def test_truncated_and_foreign_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=name.replace(".", r"\.")):
             read_volume(path)
+
+
+@pytest.mark.parametrize("place", [-1, -6, 5000])
+def test_a_gzip_with_another_checksum_or_a_missing_end_is_refused(tmp_path: Path, place: int) -> None:
+    whole = nifti(tmp_path / "ct.nii.gz", scan((30, 20, 10)))
+    content = bytearray(whole.read_bytes())
+    content[place] ^= 0xFF
+    (tmp_path / "turned.nii.gz").write_bytes(content)
+    (tmp_path / "short.nii.gz").write_bytes(whole.read_bytes()[: place if place < 0 else -place])
+    for name in ("turned", "short"):
+        with pytest.raises(ValueError, match=rf"{name}\.nii\.gz: the voxels cannot be read .*(checksum|truncated)"):
+            read_volume(tmp_path / f"{name}.nii.gz")
+    with gzip.open(whole) as file:
+        packed = gzip.compress(file.read(148) + b"Secret^Patient".ljust(80, b"\0") + file.read()[80:], mtime=0)
+    (tmp_path / "text.nii.gz").write_bytes(packed[:-5] + b"\0" + packed[-4:])
+    with pytest.raises(ValueError, match=r"not a whole NIfTI file .*checksum"):
+        without_texts(tmp_path / "text.nii.gz")
+
+
+@pytest.mark.parametrize("modality", ["MR", "PT", "US", "RTDOSE"])
+def test_a_series_of_another_modality_is_not_read_as_hu(tmp_path: Path, modality: str) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.Modality = modality
+        del dataset.RescaleSlope
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match=rf"Modality \(0008,0060\): {modality}, wanted CT: .*Hounsfield"):
+        read_volume(folder)
+
+
+def test_a_series_of_the_class_of_mr_is_not_read_as_hu(tmp_path: Path) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.file_meta.MediaStorageSOPClassUID = MRImageStorage
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match="of another kind, wanted CT"):
+        read_volume(folder)
 
 
 def test_not_a_number_is_refused(tmp_path: Path) -> None:
@@ -202,3 +246,58 @@ def test_real_scan_has_every_mask_on_its_grid(shared_real: Path) -> None:
     assert float(np.percentile(volume.hu_IJK, 5)) == pytest.approx(-1000, abs=50)
     liver = read_nifti_mask(case.masks["liver"], volume)
     assert 30 < float(np.median(volume.hu_IJK[liver])) < 200
+
+
+def test_volumes_of_other_forms_are_named_with_the_way_to_convert_them(tmp_path: Path) -> None:
+    image = SimpleITK.GetImageFromArray(scan())
+    (whole := series(tmp_path / "series", scan()) / "000.dcm").rename(single := tmp_path / "single.dcm")
+    enhanced = pydicom.dcmread(single)
+    enhanced.NumberOfFrames = 2
+    enhanced.PixelData *= 2
+    enhanced.save_as(tmp_path / "enhanced.dcm")
+    directory = get_testdata_file("DICOMDIR", download=False)
+    shutil.copy(str(directory), tmp_path / "DICOMDIR")
+    for name, said in (
+        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: python -c"),
+        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: python -c"),
+        ("enhanced.dcm", "several frames in one file, as in an enhanced CT. Convert it: dcm2niix"),
+        ("single.dcm", "one DICOM file. Name the folder with all files of its series"),
+        ("DICOMDIR", "a CD export: DICOMDIR lists series"),
+    ):
+        if name.startswith("ct."):
+            SimpleITK.WriteImage(image, str(tmp_path / name))
+        for read in (read_volume, check_nifti):
+            with pytest.raises(ValueError, match=re.escape(said)) as refused:
+                read(tmp_path / name)
+            assert "opy" not in str(refused.value)
+    assert not whole.exists()
+
+
+def test_the_command_that_converts_a_volume_does(tmp_path: Path) -> None:
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(scan()), str(tmp_path / "OLD.nrrd"))
+    with pytest.raises(ValueError, match="Convert") as refused:
+        read_volume(tmp_path / "OLD.nrrd")
+    code = str(refused.value).partition('-c "')[2].rstrip('"').replace("OLD", "OLD.nrrd")
+    exec(code.replace("'OLD", f"'{tmp_path}/OLD").replace("'NEW", f"'{tmp_path}/NEW"))
+    np.testing.assert_array_equal(read_volume(tmp_path / "NEW.nii.gz").hu_IJK, scan().transpose(2, 1, 0))
+
+
+def test_a_cd_export_is_read_where_its_files_are_one_series_and_else_explained(tmp_path: Path) -> None:
+    directory = str(get_testdata_file("DICOMDIR", download=False))
+    folder = series(tmp_path / "series", scan())
+    shutil.copy(directory, folder / "DICOMDIR")
+    np.testing.assert_array_equal(read_volume(folder).hu_IJK, scan())
+    (tmp_path / "cd").mkdir()
+    shutil.copy(directory, tmp_path / "cd" / "DICOMDIR")
+    with pytest.raises(ValueError, match="this is a CD export: DICOMDIR lists series"):
+        read_volume(tmp_path / "cd")
+
+
+def test_enhanced_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.NumberOfFrames = 2
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match=r"several frames in one file, as in an enhanced CT\. Convert it: dcm2niix"):
+        read_volume(folder)

@@ -10,8 +10,8 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from bench.measuring.alike_scans import CHANGES, chest_like
-from bench.measuring.every_pair import same_pairs
+from bench.measuring.alike.every_pair import same_pairs
+from bench.measuring.alike.scans import CHANGES, chest_like
 from medtune.data import progress
 from medtune.data.prepared import same_picture
 from medtune.data.prepared.alike_details import MOST_TRIED

@@ -26,8 +26,8 @@ def train_in_rank(rank: int, world_size: int, out: Path, settings: tuple[str, ..
                   resume: bool, by: signal.Signals = signal.SIGTERM) -> None:  # fmt: skip
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run import train as train_stages
-    from medtune.trainer.experiment.run_folder import RunFolder
     from medtune.trainer.recipe.read import read_recipe
+    from medtune.trainer.runs.run_folder import RunFolder
     from medtune.trainer.training.step_callbacks import StepLog
 
     if stop_at is not None and rank == 0:
@@ -56,7 +56,7 @@ def losses(out: Path) -> list[float]:
 
 def state_of(out: Path) -> dict[str, object]:
     """Returns what state.json of the newest state says."""
-    from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.runs.run_folder import RunFolder
 
     state = RunFolder(out).saved_state()
     assert state is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.ranks import run_ranks
 from tests.trainer.launch.started_ranks import arguments, asked, by_torchrun, losses
 

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint import filesystem as dcp_files
 
 from medtune.models.weights import whole_folders
 from medtune.models.weights.divided_files import write_pieces
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training import state_folder as states
 from tests.ranks import run_ranks
 from tests.trainer.training.states.ranks_that_train import SETTINGS, losses, state_of, train, train_in_rank
@@ -52,7 +52,7 @@ def _die_in_third_save(rank: int, world_size: int, out: Path, settings: tuple[st
     elif step == "the facts":
         vars(states)["write_last"] = counted(whole_folders.write_last)
     else:
-        rename, named = Path.rename, {"the new name": "state.unfinished", "the removal": "state_step_000002"}[step]
+        rename, named = Path.rename, {"the new name": "state.unfinished", "the removal": "state_step_000001"}[step]
 
         def killing(self: Path, target: Path) -> Path:
             nonlocal saves
@@ -80,7 +80,8 @@ def test_kill_9_between_the_files_of_a_save(prepared_tiny: Path, tmp_path: Path,
     assert state_of(out)["step"] == reached
     train(out, prepared_tiny, *OFTEN, devices=1, resume=True)
     assert losses(out) == losses(whole)
-    assert [path.name for path in (out / "checkpoints").glob("state*")] == ["state_step_000004"]
+    kept = sorted(path.name for path in (out / "checkpoints").glob("state*"))
+    assert kept == ["state_step_000003", "state_step_000004"]
 
 
 def _on_a_full_disk(rank: int, world_size: int, out: Path, settings: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
 
@@ -18,6 +19,7 @@ NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MM_PER_UNIT = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 # nibabel and the decompressors raise any of these for a broken file.
 _BROKEN = (OSError, EOFError, ValueError, struct.error, zlib.error, OverflowError)
+_PIECE_BYTES = 1 << 20
 _MAX_DISAGREEMENT = 1e-3
 _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 
@@ -25,10 +27,7 @@ _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 def read_nifti(path: Path) -> Volume:
     """Returns the volume in a NIfTI file (.nii or .nii.gz), with slope and intercept applied."""
     image, place = _open(path)
-    try:
-        stored = np.asanyarray(image.dataobj)
-    except _BROKEN as error:
-        raise ValueError(f"{path}: the voxels cannot be read ({type(error).__name__}: truncated?). {_AGAIN}") from error
+    stored = _voxels(path, image)
     hu_IJK = compact_hu(stored.reshape(stored.shape[:3]), where=f"{path}: voxel data")
     return Volume(hu_IJK, place.spacing_mm, place.orientation)
 
@@ -55,6 +54,13 @@ def without_texts(path: Path) -> bytes | None:
     The name and version of a usual program are no such text, the file's name in a header of gzip is. The voxels and all
     other fields of the header stay. Of a file without texts only the beginning is read.
     """
+    try:
+        return _cleaned(path)
+    except _BROKEN as error:
+        raise ValueError(f"{path}: not a whole NIfTI file ({_why(error)}). {_AGAIN}") from error
+
+
+def _cleaned(path: Path) -> bytes | None:
     with path.open("rb") as file:
         start = file.read(4)
     is_packed = start[:2] == b"\x1f\x8b"
@@ -112,10 +118,26 @@ def nifti_affine(path: Path) -> NDArray[np.float64]:
 def read_nifti_labels(path: Path) -> NDArray[Any]:
     """Returns the values of a mask or label map as the file stores them, (i, j, k)."""
     image, _ = _open(path)
+    return np.asarray(_voxels(path, image)).reshape(image.shape[:3])
+
+
+def _voxels(path: Path, image: Any) -> NDArray[Any]:
     try:
-        return np.asarray(image.dataobj).reshape(image.shape[:3])
+        if path.suffix != ".gz":
+            return np.asanyarray(image.dataobj)
+        with gzip.open(path) as file:
+            stored: NDArray[Any] = np.asanyarray(type(image).from_stream(file).dataobj)
+            # The checksum stands behind the last byte, and is compared when that is read.
+            while file.read(_PIECE_BYTES):
+                pass
+            return stored
     except _BROKEN as error:
-        raise ValueError(f"{path}: the voxels cannot be read ({type(error).__name__}: truncated?). {_AGAIN}") from error
+        raise ValueError(f"{path}: the voxels cannot be read ({_why(error)}). {_AGAIN}") from error
+
+
+def _why(error: BaseException) -> str:
+    is_damaged = isinstance(error, gzip.BadGzipFile | zlib.error)
+    return f"{type(error).__name__}: {'damaged, its checksum is another' if is_damaged else 'truncated?'}"
 
 
 def write_nifti(path: Path, values_IJK: NDArray[np.generic], affine: NDArray[np.float64]) -> None:
@@ -138,6 +160,8 @@ def _open(path: Path) -> tuple[Any, Geometry]:
 
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
+    if (other := other_format(path)) is not None:
+        raise ValueError(f"{path}: {other}")
     try:
         image = nibabel.load(path)
         if not isinstance(image, nibabel.Nifti1Pair):

@@ -10,9 +10,9 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.predictions.files import stored_predictions
 from medtune.trainer.experiment.prepared_data import open_with_prompts
-from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.check import as_published, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import data_facts
 
 

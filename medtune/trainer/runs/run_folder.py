@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.results.typed_json import AGAIN, read_json
 from medtune.models.weights.whole_folders import ABOUT, BEFORE, is_checkpoint
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen import DATA, changes, differences
+from medtune.trainer.seen import DATA, changes
 from medtune.version import __version__
 
 PACKAGES = (
@@ -64,12 +68,27 @@ def write_json(path: Path, content: object) -> None:
 
 DataFacts = Mapping[str, Mapping[str, Any]]
 """Facts about prepared folders, as `data_facts` returns them."""
+LAUNCH = "launch"
+"""The folder inside a run folder that launchers write into before the run begins."""
 FIRST_FOLD = "fold-1"
 NO_CONTENTS: Mapping[str, str] = {}
 STATE_PREFIX = "state_step_"
 _BEFORE_VALIDATION = "_before_validation"
 STATE_FILE = "state.json"
 """The file of a saved state with everything but its tensors."""
+
+
+@with_config(ConfigDict(extra="allow"))
+class Recorded(TypedDict, total=False):
+    """What is read of environment.json; it holds more, which is kept."""
+
+    recipe: Required[str]
+    data_hash: Required[str]
+    data: dict[str, dict[str, Any]]
+    commits: dict[str, str]
+    limit: int | None
+    trained_on: str
+    changed_data: str
 
 
 class RunFolder:
@@ -92,7 +111,7 @@ class RunFolder:
         self.audit_answers = root / "audit"
         # The best trained weights in PEFT's format, or the reason why that format has none.
         self.adapter = self.checkpoints / "adapter"
-        # The weights that the training begins with, where adapters begin with PiSSA or EVA.
+        # The weights that the training begins with, where adapters begin with PiSSA.
         self.start = self.checkpoints / "start.safetensors"
         self.learnt = self.checkpoints / "learnt.json"
 
@@ -101,13 +120,13 @@ class RunFolder:
         """The commit of each repository of the hub that the run read weights from, from environment.json."""
         if not self.environment.is_file():
             return {}
-        noted: dict[str, str] = json.loads(self.environment.read_text("utf-8")).get("commits", {})
+        noted: dict[str, str] = self.recorded().get("commits", {})
         return noted
 
     def note_commits(self, commits: Mapping[str, str]) -> None:
         """Writes commits into environment.json, so that the run reads the same weights when it goes on."""
         if commits and self.environment.is_file():
-            said = json.loads(self.environment.read_text("utf-8"))
+            said = self.recorded()
             write_json(self.environment, {**said, "commits": {**commits, **self.commits}})
 
     @property
@@ -151,8 +170,7 @@ class RunFolder:
     def early_stops(self) -> dict[int, str]:
         """For each stage that ended before its last step, by its number: at which step, and why."""
         path = self.checkpoints / "early_stops.json"
-        noted = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        return {int(number): str(why) for number, why in noted.items()}
+        return read_json(path, dict[int, str]) if path.is_file() else {}
 
     def note_early_stop(self, stage: int, why: str) -> None:
         write_json(self.checkpoints / "early_stops.json", {**self.early_stops, stage: why})
@@ -166,8 +184,8 @@ class RunFolder:
         return self.trained(f"stage_{number}")
 
     def states(self) -> list[Path]:
-        found = [path for path in self.checkpoints.glob(f"{STATE_PREFIX}*") if _step(path) is not None]
-        return sorted(found, key=lambda path: (_step(path) or 0, not path.name.endswith(_BEFORE_VALIDATION)))
+        found = [path for path in self.checkpoints.glob(f"{STATE_PREFIX}*") if step_of(path) is not None]
+        return sorted(found, key=lambda path: (step_of(path) or 0, not path.name.endswith(_BEFORE_VALIDATION)))
 
     def state(self, step: int, *, validation_due: bool) -> Path:
         """Returns the path of the state after a step, whose validation was stopped or is done."""
@@ -180,39 +198,53 @@ class RunFolder:
     def saved_step(self) -> int:
         """Returns the optimizer step of the saved state; 0 if there is none."""
         state = self.saved_state()
-        return 0 if state is None else _step(state) or 0
+        return 0 if state is None else step_of(state) or 0
 
     def validation_due(self) -> bool:
         """Returns whether the run was stopped in the validation after the saved step, which is then done anew."""
         state = self.saved_state()
         return state is not None and state.name.endswith(_BEFORE_VALIDATION)
 
-    def refuse_old_state(self) -> None:
-        state = self.saved_state()
-        if state is not None and not (state / STATE_FILE).is_file():
-            raise ValueError(
-                f"{state} was saved by an earlier version of medtune, in a format that this one does not read (it may "
-                "hold code). Resume the run with that version, or start a new folder; the trained weights beside it "
-                "can be used: --set model.checkpoint=.../best.safetensors"
+    def refuse_used(self, *, is_ours: bool = False) -> None:
+        """Refuses a folder that holds more than a launcher, or a run that was killed before it had begun, leaves there.
+
+        Args:
+            is_ours: Whether this command itself wrote the environment.json that is there.
+        """
+        root = self.root
+        if not root.exists():
+            return
+        if not root.is_dir() or any(not self._is_before_begin(each, is_ours=is_ours) for each in root.iterdir()):
+            raise FileExistsError(
+                f"{root} is not empty; name another folder with --out, or continue that run with --resume"
             )
+
+    def _is_before_begin(self, path: Path, *, is_ours: bool) -> bool:
+        # The recipe is written last; `replace_file` begins the names of what it has not finished with a dot.
+        if path == self.environment and not self.recipe.exists():
+            return is_ours or b'"medtune"' in path.read_bytes()
+        unfinished = (f".{self.environment.name}.", f".{self.recipe.name}.")
+        return path.name == LAUNCH or path.name.startswith(unfinished)
 
     def read_recipe(self) -> Recipe:
         if not self.recipe.is_file():
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
         return read_recipe(str(self.recipe))
 
-    def recorded(self) -> Mapping[str, object]:
+    def recorded(self) -> Mapping[str, Any]:
         """Returns the content of environment.json: machine, versions, and facts about the recipe and its data."""
-        found: Mapping[str, object] = json.loads(self.environment.read_text("utf-8"))
-        return found
+        return read_json(self.environment, Recorded)
 
     def recorded_label(self) -> DataLabel:
         return recorded_label(self.recorded())
 
     def read_learnt(self) -> Learnt:
         """Returns what the run was trained on so far; nothing if it has not begun to train."""
-        facts = json.loads(self.learnt.read_text("utf-8")) if self.learnt.is_file() else {}
-        return read_learnt(facts) or NOTHING
+        facts = read_json(self.learnt, dict[str, str]) if self.learnt.is_file() else {}
+        try:
+            return read_learnt(facts) or NOTHING
+        except ValueError as error:
+            raise ValueError(f"{self.learnt}: not what a run has learnt ({error}). {AGAIN}") from error
 
     def note_learnt(self, learnt: Learnt) -> None:
         """Writes what the run is trained on into learnt.json, beside what stands there."""
@@ -231,7 +263,7 @@ class RunFolder:
         if not self.environment.is_file():
             return {}
         recorded = self.recorded()
-        found: dict[str, Mapping[str, Any]] = dict(recorded.get(DATA, {}))  # type: ignore[call-overload]
+        found: dict[str, Mapping[str, Any]] = dict(recorded.get("data", {}))
         return {**found, "data.root": {**found.get("data.root", {}), "hash": recorded["data_hash"]}}
 
     def refuse_other_data(self, root: Path, now: DataFacts) -> None:
@@ -273,53 +305,8 @@ class RunFolder:
         write_json(self.environment, {**recorded, **about, **again, DATA: now, "changed_data": "; ".join(said)})
 
 
-def begin_or_resume(
-    folder: RunFolder,
-    recipe: Recipe,
-    *,
-    resume: bool,
-    command: Sequence[str],
-    about: Mapping[str, str],
-    data: DataFacts,
-    accept_changed_data: bool = False,
-    asked: Sequence[MediaGroup] = (),
-    contents: Mapping[str, str] = NO_CONTENTS,
-) -> None:
-    """Makes the folder of a new run, or checks and continues that of an interrupted one.
-
-    Args:
-        data: Facts about the prepared folders, which are compared when the run goes on.
-        accept_changed_data: Whether the run goes on with other data than it began with.
-        asked: The media groups that are evaluated, which are compared with what the run has learnt if its data changed.
-        contents: The digest of what each of their media files shows.
-    """
-    root = folder.root
-    if resume:
-        if not folder.recipe.is_file():
-            raise FileNotFoundError(f"{root}: no run to resume here (no recipe.yaml); start it without --resume")
-        if changed := differences(folder.read_recipe(), recipe):
-            raise ValueError(
-                f"{folder.recipe}: the interrupted run has other settings than this command: {'; '.join(changed)}. "
-                "Resume it with the same recipe and --set, or start a new folder"
-            )
-        folder.refuse_old_state()
-        if accept_changed_data:
-            folder.accept_changed_data(data, about, asked, contents)
-        folder.refuse_other_data(recipe.data.root, data)
-        replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-        return
-    # The launcher has its own folder inside the run folder before the run begins.
-    if root.exists() and (not root.is_dir() or any(each.name != "launch" for each in root.iterdir())):
-        raise FileExistsError(
-            f"{root} is not empty; name another folder with --out, or continue that run with --resume"
-        )
-    root.mkdir(parents=True, exist_ok=True)
-    write_json(folder.environment, {**environment(command), **about, DATA: data})
-    # The recipe is written last. A folder with a recipe therefore holds a run that can be opened and resumed.
-    replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-
-
-def _step(state: Path) -> int | None:
+def step_of(state: Path) -> int | None:
+    """Returns the optimizer step after which a state was saved, from the name of its folder."""
     number = state.name.removeprefix(STATE_PREFIX).removesuffix(_BEFORE_VALIDATION)
     return int(number) if number.isdecimal() else None
 

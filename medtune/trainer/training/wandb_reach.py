@@ -1,0 +1,83 @@
+"""Finds out, before a run begins, whether W&B takes its curves: with which key, and whether it can be reached.
+
+W&B itself waits for a minute and a half, and then ends the run with a traceback.
+"""
+
+import netrc
+import os
+import sys
+import threading
+from typing import Literal
+from urllib.parse import urlsplit
+
+import httpx
+
+from medtune.trainer.recipe.schema import LogBlock
+
+Mode = Literal["online", "offline", "disabled"]
+REACHED_S = 5.0
+"""The time in seconds within which W&B has to answer, the search for its address included (our own choice)."""
+BEGUN_S = 9
+"""The time in seconds within which W&B has to begin a run after it has answered (likewise)."""
+_OFFLINE = ("offline", "dryrun")
+_ASKED = {"query": "query { viewer { id } }"}
+
+
+def wandb_mode(block: LogBlock) -> Mode:
+    """Returns how a run uses W&B; where auto goes offline although there is a key, it says why, in one line.
+
+    Raises:
+        ValueError: The recipe says online, and there is no key, or W&B cannot be reached with it.
+    """
+    if block.wandb in ("offline", "disabled"):
+        return block.wandb
+    key = _key()
+    if block.wandb == "auto" and (key is None or os.environ.get("WANDB_MODE") in _OFFLINE):
+        return "offline"
+    wrong = f"there is no key for {_address()}: `wandb login`, or set WANDB_API_KEY" if key is None else refusal(key)
+    if wrong is None:
+        return "online"
+    if block.wandb == "online":
+        raise ValueError(f"log.wandb is online and {wrong}; or set log.wandb=offline and send the run later")
+    print(f"W&B: {wrong}. The run is logged offline, in its folder wandb", file=sys.stderr, flush=True)
+    return "offline"
+
+
+def refusal(key: str) -> str | None:
+    """Returns why W&B takes no run with a key; None if it answers, and knows the key."""
+    said = [f"{_address()} did not answer within {REACHED_S:.0f} seconds"]
+
+    def ask() -> None:
+        said[0] = _answered(key)
+
+    # The search for an address has no limit of its own.
+    asking = threading.Thread(target=ask, name="W&B", daemon=True)
+    asking.start()
+    asking.join(REACHED_S)
+    return said[0] or None
+
+
+def _answered(key: str) -> str:
+    address = _address()
+    try:
+        answer = httpx.post(f"{address}/graphql", json=_ASKED, auth=("api", key), timeout=REACHED_S)
+        known = answer.json().get("data", {}).get("viewer") if answer.status_code == httpx.codes.OK else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError) as error:
+        return f"{address} cannot be reached ({type(error).__name__}: {str(error) or 'no words'})".replace("\n", " ")
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) or (known is None and answer.is_success):
+        return f"{address} does not know the key: `wandb login --relogin`, or set WANDB_API_KEY"
+    return "" if known is not None else f"{address} answered with the HTTP status {answer.status_code}"
+
+
+def _address() -> str:
+    return os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").rstrip("/")
+
+
+def _key() -> str | None:
+    if key := os.environ.get("WANDB_API_KEY"):
+        return key
+    try:
+        found = netrc.netrc(os.environ.get("NETRC")).authenticators(urlsplit(_address()).hostname or "")
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return found[2] if found else None

@@ -1,0 +1,90 @@
+"""The row of every recipe of a paper stands in that paper's table, once it was asked all of the released questions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from medtune.benchmarks import find_benchmark
+from medtune.data import catalog
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel
+from medtune.eval.scoring.score import score_phase
+from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.tables import Table
+from medtune.trainer.recipe.check import as_published, departure_from_published, primary_parser, with_readings
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import Recipe
+
+PAPERS = ("fetal_gauge", "ctlesionvqa", "u2_bench", "rexsonovqa")
+RECIPES = {
+    name: recipe
+    for name in catalog.names(catalog.RECIPES)
+    if (recipe := read_recipe(name)).data.benchmark in PAPERS and not name.startswith(("nano_", "pocket_"))
+}
+RELEASED = DataLabel("released", "ours")
+
+
+def whole(benchmark: Benchmark) -> tuple[Benchmark, Sequence[Question]]:
+    """Returns a benchmark that takes its examples for all of the released questions, and these."""
+    return replace(benchmark, missing=lambda questions: ""), benchmark.examples
+
+
+def right(questions: Sequence[Question]) -> list[Prediction]:
+    return [Prediction(PredictionKey(each.id, "image", "generation", 0), text=each.answer) for each in questions]
+
+
+def apart_because(recipe: Recipe, benchmark: Benchmark, questions: Sequence[Question]) -> str:
+    recipe = with_readings(as_published(recipe, benchmark), questions)
+    parser = primary_parser(recipe, benchmark)
+    return why_unlike_published(RELEASED, benchmark, questions, parser=parser) or departure_from_published(
+        recipe, benchmark
+    )
+
+
+def with_ours(tables: Sequence[Table]) -> list[Table]:
+    """Returns the tables in which ours stands, as a row or a column, among published ones and has a rank there."""
+    rows = [each for each in tables if any(str(row[0]).startswith("ours") for row in each.rows) and len(each.rows) > 3]
+    columns = [each for each in tables if "ours" in each.columns and "rank" in each.columns and len(each.columns) > 5]
+    ranked = [each for each in rows if "rank" in each.columns or any("Rank of ours" in note for note in each.notes)]
+    return [*ranked, *(each for each in columns if any(row[-1] is not None for row in each.rows))]
+
+
+@pytest.mark.parametrize("protocol", ["recipe", "published"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_row_stands_in_the_papers_table(name: str, protocol: str) -> None:
+    recipe = RECIPES[name]
+    benchmark, questions = whole(find_benchmark(recipe.data.benchmark))
+    if protocol == "published" and benchmark.protocol is None:
+        return
+    recipe = replace(recipe, eval=replace(recipe.eval, protocol=protocol))  # type: ignore[arg-type]
+    assert apart_because(recipe, benchmark, questions) == ""
+    scores = score_phase(questions, right(questions), benchmark, parser="robust", unlike_published="")
+    assert with_ours(scores.tables), [table.title for table in scores.tables]
+    assert not any("this model alone" in table.title for table in scores.tables)
+
+
+def test_all_recipes_of_papers_are_looked_at() -> None:
+    found = [recipe.data.benchmark for recipe in RECIPES.values()]
+    assert (found.count("fetal_gauge"), found.count("ctlesionvqa")) == (4, 12)
+
+
+def test_questions_of_version_2_stand_in_no_column_of_the_paper() -> None:
+    benchmark = find_benchmark("ctlesionvqa")
+    of_2 = [replace(each, printed={"layout": "{question}"}) for each in benchmark.examples]
+    official = replace(RELEASED, prompts="official, sha256 0")
+    assert "of version 2" in why_unlike_published(official, benchmark, of_2, parser="official")
+    asked_in_ours = why_unlike_published(RELEASED, replace(benchmark, missing=lambda questions: ""), of_2)
+    assert asked_in_ours == "the questions were asked in our words, not with the official prompts"
+
+
+def test_likelihood_alone_and_another_length_keep_a_row_apart() -> None:
+    recipe = RECIPES["m3d_phi3_ctlesionvqa"]
+    benchmark, questions = whole(find_benchmark("ctlesionvqa"))
+    likely = replace(recipe, eval=replace(recipe.eval, parser="likelihood"))
+    assert apart_because(likely, benchmark, questions).startswith("the likelihood of the options was read")
+    u2 = find_benchmark("u2_bench")
+    assert departure_from_published(recipe, u2) == (
+        "the temperature was 0.0, the published one is 0.7 (eval.protocol: published sets it)"
+    )
