@@ -16,17 +16,17 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
     content = path.read_bytes()
     if (zero := content.find(0)) >= 0:
         line = content.count(b"\n", 0, zero) + 1
-        raise ValueError(f"{path}, line {line}: it holds zeros, as a crash of a machine leaves them. {_CURE}")
+        raise ValueError(f"{path}: not the table of a run; line {line}: it holds zeros. {_CURE}")
     try:
         with io.StringIO(content.decode("utf-8"), newline="") as file:
             table = csv.DictReader(file)
             if content and STEP not in (table.fieldnames or ()):
-                raise ValueError(f"{path}, line 1: no column {STEP!r}; this is not the table of a run. {_CURE}")
+                raise ValueError(f"{path}: not the table of a run; line 1: no column {STEP!r}. {_CURE}")
             for row in table:
-                _check(row, where=f"{path}, line {len(rows) + 2}")
+                _check(row, where=f"{path}: not the table of a run; line {len(rows) + 2}")
                 rows.append(row)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}, line {len(rows) + 2}: not a line of a table ({error}). {_CURE}") from error
+        raise ValueError(f"{path}: not the table of a run; line {len(rows) + 2} ({error}). {_CURE}") from error
     return rows
 
 

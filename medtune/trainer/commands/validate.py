@@ -23,10 +23,10 @@ from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
 from medtune.trainer.commands.arguments import Commands, add_recipe, positive
 from medtune.trainer.doctor import open_candidate, proof_of
+from medtune.trainer.experiment.beginning.runnable import adapted_as_stages_say, wrong_precision
 from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
-from medtune.trainer.experiment.runnable import adapted_as_stages_say, wrong_precision
 from medtune.trainer.hours.validate_hours import refuse_probe, show_hours, show_served
 from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of

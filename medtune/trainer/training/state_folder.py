@@ -20,8 +20,8 @@ from torch.distributed.fsdp import FSDPModule
 from medtune.models.weights.divided_files import Piece, by_name, read_pieces, saved_sizes, saved_types, write_pieces
 from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.experiment.beginning.saved_states import drop_older, make_room, read_sealed, sealed
 from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
-from medtune.trainer.experiment.saved_states import drop_older, make_room, read_sealed, sealed
 from medtune.trainer.launch.held import refuse_lost
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights

@@ -87,7 +87,7 @@ def test_damaged_curves_name_the_line(nano: Nano, whole: Path, tmp_path: Path, r
     table.write_bytes(ROWS[change](table.read_bytes()))
     for words in ([*nano.arguments("run", run, *SHORT), "--resume"], ["report", str(run)]):
         said = refused(main(words))
-        assert f"{table}, line " in said
+        assert f"{table}: not the table of a run; line " in said
         assert "Remove the lines from this one on" in said
 
 

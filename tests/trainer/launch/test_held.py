@@ -122,7 +122,8 @@ def test_a_run_that_was_killed_while_its_folder_was_made_is_begun_anew(
     nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """The kill is a write that never comes; what was written before it stays, with an unfinished file."""
-    from medtune.trainer.experiment import begin, run_folder
+    from medtune.trainer.experiment import run_folder
+    from medtune.trainer.experiment.beginning import begin
 
     out, replace = tmp_path / "run", replace_file
 

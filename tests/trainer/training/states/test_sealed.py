@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from torch.distributed.checkpoint import filesystem as dcp_files
 
+from medtune.trainer.experiment.beginning.saved_states import DAMAGED
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.saved_states import DAMAGED
 from tests.ranks import run_ranks
 from tests.soak import in_suites
 from tests.trainer.conftest import Nano, Told, same_weights
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_while_a_state_is_saved_is_said(
 def test_the_older_state_goes_first_where_there_is_no_room_for_a_third(
     nano: Nano, saved: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medtune.trainer.experiment import saved_states
+    from medtune.trainer.experiment.beginning import saved_states
 
     there: list[list[str]] = []
     usage = shutil.disk_usage(saved.root)._replace(free=10)

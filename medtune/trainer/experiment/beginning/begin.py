@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from medtune.data.types import MediaGroup
 from medtune.eval.predictions.files import replace_file
+from medtune.trainer.experiment.beginning.saved_states import put_damaged_aside, refuse_old_state
 from medtune.trainer.experiment.run_folder import NO_CONTENTS, DataFacts, RunFolder, environment, write_json
-from medtune.trainer.experiment.saved_states import put_damaged_aside, refuse_old_state
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen import DATA, differences
