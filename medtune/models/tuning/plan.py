@@ -44,7 +44,7 @@ class Lora:
     """
 
     r: Annotated[int, Interval(ge=1, le=65_536)] = 16
-    alpha: Annotated[float, Interval(gt=0, le=1e6)] = 32.0
+    alpha: Annotated[float, Interval(gt=0, le=4096)] = 32.0
     dropout: PartlyShare = 0.0
     targets: str | None = None
     rslora: bool = False

@@ -116,7 +116,7 @@ class _FullDisk(io.FileIO):
         return super().write(content)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("number", in_suites((errno.ENOSPC, errno.EDQUOT), plain=(errno.ENOSPC,)))
 def test_a_disk_that_is_full_while_a_state_is_saved_is_said(
     nano: Nano, saved: RunFolder, refused: Told, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -135,6 +135,7 @@ def test_a_disk_that_is_full_while_a_state_is_saved_is_said(
     assert nano.here("train", saved.root, *SAVING, extra=("--resume",)) == 0
 
 
+@pytest.mark.soak
 def test_the_older_state_goes_first_where_there_is_no_room_for_a_third(
     nano: Nano, saved: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
