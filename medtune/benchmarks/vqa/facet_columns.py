@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.conversation import cell_text
-from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import LETTERS
+from medtune.data.raw.rows import Row
 from medtune.data.types import Question
 
 MOST_LEVELS = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medtune.benchmarks.vqa.annotation_tools import check_no_export
 from medtune.data.raw.csv_header import broken_byte
-from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Place, RowError
 
 LINES = (".jsonl", ".ndjson")

@@ -18,7 +18,7 @@ from functools import cache
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.languages import ENGLISH, LANGUAGES
-from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import TableOptions
 from medtune.data.types import Prompt, Question
 from medtune.eval.scoring.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of

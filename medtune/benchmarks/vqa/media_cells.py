@@ -12,9 +12,9 @@ from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS, cell_text
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
-from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
 from medtune.data.raw.named_files import MEDIA_SUFFIXES, NamedFiles, why_several
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Place, RowError, TableOptions
 from medtune.data.types import Box, MediaKind, MediaRef
 

@@ -17,8 +17,8 @@ from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
 from medtune.data.progress import counted
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
-from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.named_files import notes_on_names
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Place, Reject, RowError, SourceTable, TableOptions, missing_media
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured
@@ -66,6 +66,8 @@ class _Collected:
     by_place: list[PlaceAnswerError] = field(default_factory=list)
     by_words: int = 0
     is_cut: bool = False
+    # Whether a rejected row names images, films or volumes.
+    has_rejected_media: bool = False
 
 
 def question_table(
@@ -112,7 +114,7 @@ def question_table(
         raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
     tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
     named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
-    if found.questions and named and not any(found.media.values()):
+    if found.questions and named and not any(found.media.values()) and not found.has_rejected_media:
         raise ValueError(
             f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
             "table and save it in Excel, which keeps their values."
@@ -320,6 +322,9 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
             asked = list(each.reader.read(row, split=each.split))
         except RowError as error:
             found.rejects.append(error.reject)
+            columns = each.reader.columns.found
+            media = [name for role in roles.MEDIA for name in columns.get(role, ())]
+            found.has_rejected_media |= any(str(row.values.get(name) or "").strip() for name in media)
             found.by_place += [error] if isinstance(error, PlaceAnswerError) else []
             continue
         found.by_words += each.reader.lists_options and any(one.question.options for one in asked)

@@ -27,8 +27,8 @@ from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.benchmarks.vqa.media_cells import MediaReader, Part, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.raw.folder import LEFT_OUT, split_named
-from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, read_tolerance

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zipfile import BadZipFile, ZipFile
 
 from medtune.data.catalog import nearest
-from medtune.data.raw.hub_rows import Row, RowSet
+from medtune.data.raw.rows import Row, RowSet
 from medtune.data.raw.source import Place
 
 if TYPE_CHECKING:

@@ -177,7 +177,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     found = json_file(path, dict, "the description of an exported model", todo=todo)
     names = {name: text_fields(path, found.get(name, {}), field=name, todo=todo) for name in _TEXTS}
     for name in ("model", "base_weights"):
-        if not isinstance(found.get(name), str) and (name == "model" or found.get(name) is not None):
+        if not isinstance(found.get(name), str | None):
             raise ValueError(f"{path}, field {name}: wanted a name, got {type(found.get(name)).__name__}. {todo}")
     if lacking := [part for part in PARTS if part not in names["provenance"]]:
         raise ValueError(f"{path}, field provenance.{lacking[0]} is missing. {todo}")

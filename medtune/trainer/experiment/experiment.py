@@ -32,7 +32,7 @@ from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import data_facts
 from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
-from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
+from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.wandb_reach import Mode, wandb_mode
 
 
@@ -149,7 +149,6 @@ def open_experiment(
     trained_on = ""
     if training:
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
-        check_early_stopping(recipe, benchmark)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
     seen = seen_before(list(facts_before(recipe.model)), tested(recipe, prepared, limit=limit), prepared)
     label = label_of(

@@ -20,7 +20,7 @@ from medtune.trainer.experiment.prepared_data import limited, whole_test
 from medtune.trainer.recipe.check import as_published, judge_at, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import TrainingSet, begins_with_words, lessons_of, open_training_sets
-from medtune.trainer.training.stages import check_early_stopping
+from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,10 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     check_fit(recipe, prepared, benchmark, training=training)
     parser = primary_parser(recipe, benchmark)
     check_scored(recipe, prepared, benchmark, parser=parser, training=training, limit=limit)
-    if training:
-        check_early_stopping(recipe, benchmark)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
+    if training:
+        counted = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
+        check_early_stopping(counted, benchmark)
     if training and begins_with_words(recipe):
         lessons_of(recipe, training_sets, limit=limit)
     return OpenedData(recipe, prepared, benchmark, training_sets)

@@ -275,9 +275,11 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 
 
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    if not path.is_file():
+    try:
+        rows = read_metrics(path)
+    except FileNotFoundError:
+        # None was written yet, or rank 0 is writing it anew.
         return []
-    rows = read_metrics(path)
     return [
         (int(row["step"]), metrics)
         for row in rows

@@ -71,7 +71,8 @@ CASES = (
         "u2_bench_rebuilt",
         {"busi": "busi", "fpus23": "fpus23", "hc18": "hc18"},
         {("23", "DD"): 60, ("23", "LL"): 59, ("10", "VRA"): 56, ("10", "CG"): 1, ("31", "OD"): 25, ("31", "CVE"): 25},
-        patients=78,
+        # HC18's drawn heads are circles on noise of their own, of which no two are one picture.
+        patients=82,
     ),
 )
 

@@ -24,8 +24,9 @@ from string import ascii_uppercase
 from typing import Literal, NamedTuple
 
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_rows import Row, file_rows, hub_rows
+from medtune.data.raw.hub_rows import file_rows, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import HubId, Source, SourceTable, read_rows
 from medtune.data.types import MEDIA_MARK, MediaRef, Question
 

@@ -31,7 +31,7 @@ from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_tab
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
-from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 

@@ -25,8 +25,8 @@ from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY
 from medtune.data.raw.folder import raw_folder, split_named, visible_entries
-from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.named_files import MEDIA_SUFFIXES
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, Place, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 

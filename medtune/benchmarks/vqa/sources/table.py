@@ -23,7 +23,8 @@ from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_c
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, Row, file_rows
+from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, file_rows
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
