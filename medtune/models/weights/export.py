@@ -179,7 +179,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     for name in ("model", "base_weights"):
         if not isinstance(found.get(name), str | None):
             raise ValueError(f"{path}, field {name}: wanted a name, got {type(found.get(name)).__name__}. {todo}")
-    if lacking := [part for part in PARTS if part not in names["provenance"]]:
+    # A folder that only says what its weights learnt from, as `medtune.Vlm` reads it, has no parts.
+    if "provenance" in found and (lacking := [part for part in PARTS if part not in names["provenance"]]):
         raise ValueError(f"{path}, field provenance.{lacking[0]} is missing. {todo}")
     return {**found, **names, "base_weights": found.get("base_weights")}
 
