@@ -116,6 +116,12 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
     loading = replace(loading, **kept)
     if manifest["model"] != name:
         raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
+    # A folder that only says what its weights learnt from has no parts, and is no export that can be put together.
+    if lacking := [part for part in PARTS if part not in manifest["provenance"]]:
+        raise ValueError(
+            f"{folder / MANIFEST}, field provenance.{lacking[0]} is missing. Copy the exported folder again, or export "
+            "the run again."
+        )
     if (folder / VISION_PROJECTOR_FILE).is_file():
         # Where the recipe names another language model, the export holds its architecture and tokenizer beside its
         # weights, so that it need not be downloaded again.
@@ -179,10 +185,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     for name in ("model", "base_weights"):
         if not isinstance(found.get(name), str | None):
             raise ValueError(f"{path}, field {name}: wanted a name, got {type(found.get(name)).__name__}. {todo}")
-    # A folder that only says what its weights learnt from, as `medtune.Vlm` reads it, has no parts.
-    if "provenance" in found and (lacking := [part for part in PARTS if part not in names["provenance"]]):
-        raise ValueError(f"{path}, field provenance.{lacking[0]} is missing. {todo}")
-    return {**found, **names, "base_weights": found.get("base_weights")}
+    return {**found, **names, "model": found.get("model"), "base_weights": found.get("base_weights")}
 
 
 _TEXTS = ("provenance", "words", "about")
