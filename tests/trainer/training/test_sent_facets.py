@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import wandb
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Provenance
@@ -79,6 +80,8 @@ def test_free_text_and_physicians_do_not_reach_wandb(
     here = (tmp_path / "run" / "results.json").read_text()
     assert all(text in here for text in (*PHYSICIANS, "mother insists", *WARDS))
     assert "Zuweisung" not in here
+    # W&B's own process writes the file; when it has ended, the file is whole.
+    wandb.teardown()
     offline = OfflineRun(tmp_path / "run")
     files = [path for path in (offline.folder / "files").rglob("*") if path.is_file()]
     sent = b"".join([offline.bytes, *(each.read_bytes() for each in (*files, *offline.artifact_files().values()))])
