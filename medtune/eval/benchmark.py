@@ -24,6 +24,7 @@ from medtune.eval.metric import Metric, ParsedReply, passes_of
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
+from medtune.eval.studies.published import PublishedTable
 
 if TYPE_CHECKING:
     from medtune.eval.predictions.tool_files import ToolRows
@@ -177,6 +178,11 @@ def nothing_missing(questions: Sequence[Question]) -> str:
     return ""
 
 
+def no_published_tables() -> Sequence[PublishedTable]:
+    """Returns no tables, for a benchmark whose paper's tables no study fills."""
+    return ()
+
+
 def no_tables(evidence: Evidence) -> Sequence[Table]:
     """Returns no tables, for a benchmark that has none of its own."""
     return ()
@@ -228,6 +234,7 @@ class Benchmark:
             are a file or lie in a folder, or None where the path holds no such file.
         oracle: Answers the questions from masks; None for a benchmark whose answers no mask tells.
         size_facets: Those of the facets that say how large or faint what is asked about is, for tables of an oracle.
+        published_tables: Returns the tables of the paper, which studies fill.
     """
 
     title: str
@@ -257,6 +264,7 @@ class Benchmark:
     result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
     oracle: Oracle | None = None
     size_facets: tuple[str, ...] = ()
+    published_tables: Callable[[], Sequence[PublishedTable]] = no_published_tables
 
     @property
     def primary(self) -> str:

@@ -5,9 +5,10 @@ prompts, parsers and the names of facets are ours.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from medtune.benchmarks import example, published
+from medtune.benchmarks.fetal_gauge.published_tables import SIZES, TASKS, published_tables
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -18,16 +19,8 @@ from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
-TASKS: Mapping[str, str] = {
-    "PI": "plane_identification",
-    "VC": "view_completeness",
-    "FO": "fetal_orientation",
-    "CD": "clinical_diagnosis",
-    "VG": "visual_grounding",
-}
 _RANDOM = "Random Guess"
 _REJECTED_SHARE = 0.01
-_SIZES = ("large", "medium", "small")
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
@@ -50,7 +43,7 @@ def references() -> Sequence[Reference]:
         for column, value in zip(printed["main"]["columns"][1:-1], accuracies, strict=True):
             found.append(Reference(model, value, "task", TASKS[column]))
     for model, *accuracies in printed["box_size"]["rows"]:
-        found += [Reference(model, value, "box_size", size) for size, value in zip(_SIZES, accuracies, strict=True)]
+        found += [Reference(model, value, "box_size", size) for size, value in zip(SIZES, accuracies, strict=True)]
     return found
 
 
@@ -101,10 +94,10 @@ def _main(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequ
 def _box_sizes(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequence[Table]:
     printed = published("fetal_gauge")["box_size"]
     ours = [
-        (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in _SIZES))
+        (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in SIZES))
         for name, rows in read.items()
     ]
-    counts = ", ".join(f"{size} {n}" for size, n in zip(_SIZES, printed["questions"], strict=True))
+    counts = ", ".join(f"{size} {n}" for size, n in zip(SIZES, printed["questions"], strict=True))
     table = Table(
         title="Fetal-Gauge: accuracy by size of the red box",
         columns=tuple(printed["columns"]),
@@ -161,6 +154,7 @@ def benchmark() -> Benchmark:
         tables=tables,
         references=references,
         missing=missing,
+        published_tables=published_tables,
         allowed_changes=_allowed_changes,
         # The paper counts 93,451 questions about 42,036 images, so about two for each image.
     )

@@ -33,6 +33,7 @@ from medtune.benchmarks import example
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.official_report import official_option, official_prompts, read_judge_words
+from medtune.benchmarks.rexsonovqa.published_tables import published_tables
 from medtune.benchmarks.rexsonovqa.rubric import FULL_POINTS, TYPES, is_kept, is_rubric, robust_verdict, rubric
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
@@ -162,7 +163,7 @@ def benchmark() -> Benchmark:
         sources=("rexsonovqa",),
         facets=("task", "format", "duration"),
         render=render,
-        parsers={"robust": parse_robust, "official": parse_official},
+        parsers={"robust": parse_robust, "official": parse_official, "recoded": parse_recoded},
         metrics={"accuracy": accuracy().only(is_multiple_choice), "rubric": rubric()},
         protocol=AnswerProtocol(
             1.0, repeats=1, max_new_tokens=None, source="rajpurkarlab/RexSonoVQA, inference_qa_youtube.py"
@@ -175,6 +176,7 @@ def benchmark() -> Benchmark:
         missing=missing,
         allowed_changes=allowed_changes,
         result_rows=result_rows,
+        published_tables=published_tables,
     )
 
 
@@ -207,6 +209,11 @@ def parse_robust(reply: str, question: Question) -> str | None:
 def parse_official(reply: str, question: Question) -> str | None:
     """Returns the answer that the official code reads, its errors included, or None."""
     return free_response.official(reply, question) if is_rubric(question) else official_option(reply, question)
+
+
+def parse_recoded(reply: str, question: Question) -> str | None:
+    """Returns what the official code reads, with free responses recoded as the paper's are of Gemini 3 Pro alone."""
+    return free_response.recoded(reply, question) if is_rubric(question) else official_option(reply, question)
 
 
 def is_multiple_choice(question: Question) -> bool:

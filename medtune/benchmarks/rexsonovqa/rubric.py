@@ -224,6 +224,16 @@ def robust(reply: str, question: Question) -> str | None:
     return verdict(found.score, found.error_type) if found else None
 
 
+def recoded(reply: str, question: Question) -> str | None:
+    """Returns the verdict as `official` does, with 1 point in place of 0 where the judge named only one error."""
+    read = official(reply, question)
+    if read is None:
+        return None
+    said = json.loads(read.removeprefix(JUDGE_MARK))
+    is_single = said["score"] == 0 and said["error_type"] in SINGLE_ERRORS
+    return verdict(1, said["error_type"]) if is_single else read
+
+
 def verdict(score: float, error_type: str) -> str:
     """Returns a verdict as text in the one form that both parsers can read.
 

@@ -22,6 +22,7 @@ from medtune.benchmarks import example
 from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
+from medtune.benchmarks.u2_bench.published_tables import published_tables
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS
 from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
@@ -157,6 +158,7 @@ def benchmark() -> Benchmark:
         tables=tables,
         repeat_tables=repeat_tables,
         references=references,
+        published_tables=published_tables,
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),

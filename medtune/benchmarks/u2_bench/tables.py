@@ -24,6 +24,7 @@ from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 from medtune.eval.statistics.patient_swaps import mcnemar_exact
+from medtune.eval.studies.published import PhaseAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,16 @@ def outcomes(evidence: Evidence) -> Paired | None:
     The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
     "without_anatomy", which is needed with official prompts, or else those to the condition "image".
     """
-    with_ = _votes(evidence, "with_anatomy")
-    without = (_votes(evidence, "without_anatomy") or _votes(evidence, "image")) if with_ else {}
+    with_ = votes(evidence, "with_anatomy")
+    without = (votes(evidence, "without_anatomy") or votes(evidence, "image")) if with_ else {}
     asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
     if not asked:
         return None
     return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
 
 
-def _votes(evidence: Evidence, condition: Condition) -> dict[str, list[str | None]]:
+def votes(evidence: PhaseAnswers, condition: Condition) -> dict[str, list[str | None]]:
+    """Returns the answers of all passes to each question with options that was asked under a condition."""
     rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
     answered = [row for row in rows if row.question.options and row.is_answered]
     return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}

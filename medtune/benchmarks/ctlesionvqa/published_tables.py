@@ -1,0 +1,164 @@
+"""The paper's tables of results with the measures of their cells: Tables 3, 4 and 10 to 13."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from medtune.benchmarks import published
+from medtune.benchmarks.ctlesionvqa import scoring
+from medtune.benchmarks.ctlesionvqa.scoring import cell_of
+from medtune.benchmarks.ctlesionvqa.subtypes import V1
+from medtune.data.types import Interval, Question
+from medtune.eval.metric import Metric
+from medtune.eval.studies.measures import of_metric, percentage, share
+from medtune.eval.studies.published import Answers, Measure, Measured, PublishedColumn, PublishedTable
+
+FORMATS = ("multi_choice", "free_text")
+GUESSING = "random guessing"
+TYPES = {
+    "Measurement": "measurement",
+    "Recognition": "recognition",
+    "Visual Reasoning": "visual reasoning",
+    "Medical Reasoning": "medical reasoning",
+}
+_SOURCE = "CTLesionVQA, arXiv 2505.18915"
+_LESIONS = {
+    "liver_lesion": "liver lesion existence",
+    "kidney_tumor": "kidney tumor existence",
+    "pancreatic_lesion": "pancreatic lesion existence",
+}
+_RATES = ("sens", "spec", "acc")
+_DIFFERS = (
+    "Five accuracies of Table 10 and one of Table 11 differ from Table 3; in all of them the sensitivity and the "
+    "specificity of Tables 12 and 13 agree with Table 3."
+)
+
+
+def published_tables() -> Sequence[PublishedTable]:
+    """Returns the tables `table3`, `table4` and `table10` to `table13`."""
+    return (
+        _table3(),
+        _table4(),
+        *(_accuracies(name, format_) for name, format_ in zip(("table10", "table11"), FORMATS, strict=True)),
+        *(_rates(name, format_) for name, format_ in zip(("table12", "table13"), FORMATS, strict=True)),
+    )
+
+
+def _table3() -> PublishedTable:
+    columns = list[PublishedColumn]()
+    cells: dict[str, dict[str, float]] = {GUESSING: {}}
+    for row in published("ctlesionvqa")["table3"]:
+        for format_ in FORMATS:
+            name = f"{format_}: {_name_of(row)}"
+            columns.append(PublishedColumn(name, _mean(row, format_), ("final",), printed_interval=share))
+            for model, value in row[format_].items():
+                cells.setdefault(model, {})[name] = value
+            if format_ == "multi_choice":
+                cells[GUESSING][name] = row["random_multi_choice"]
+    ordered = sorted(columns, key=lambda each: not each.name.startswith(FORMATS[0]))
+    notes = (
+        "Averages are unweighted means over subtypes, as in the paper; ours are there where no subtype is missing.",
+        "Numbers in free text are scored by mean relative accuracy.",
+        _DIFFERS,
+    )
+    return PublishedTable("table3", "CTLesionVQA: five models on 29 subtypes", _where(3), tuple(ordered), cells, notes)
+
+
+def _name_of(row: Mapping[str, Any]) -> str:
+    return f"{row['type']}, average" if row["is_average"] else str(row["subtype"])
+
+
+def _mean(row: Mapping[str, Any], format_: str) -> Measure:
+    if not row["is_average"]:
+        return of_metric(scoring.question_mean(), "final", covers=_about(format_, (str(row["subtype"]),)))
+    whole = V1[TYPES[row["type"]]] if row["type"] in TYPES else tuple(name for names in V1.values() for name in names)
+    return _whole_mean(format_, whole)
+
+
+def _whole_mean(format_: str, subtypes: Sequence[str]) -> Measure:
+    covers = _about(format_, subtypes)
+    of_all = of_metric(scoring.subtype_mean(), "final", covers=covers)
+
+    def measure(answers: Answers) -> Measured | None:
+        asked = {cell_of(each)[1] for each in answers["final"].questions if covers(each)} if "final" in answers else ()
+        return of_all(answers) if len(asked) == len(subtypes) else None
+
+    return measure
+
+
+def _about(
+    format_: str, subtypes: Sequence[str], also: Callable[[Question], bool] | None = None
+) -> Callable[[Question], bool]:
+    def covers(question: Question) -> bool:
+        found, subtype = cell_of(question)
+        return found == format_ and subtype in subtypes and (also is None or also(question))
+
+    return covers
+
+
+def _table4() -> PublishedTable:
+    columns = tuple(
+        PublishedColumn(
+            f"{lesion}_{rate}",
+            _rate(rate, "multi_choice", subtype, scale=100.0),
+            ("final",),
+            printed_interval=percentage,
+            printed_digits=1,
+        )
+        for lesion, subtype in _LESIONS.items()
+        for rate in _RATES
+    )
+    cells = {
+        row["model"]: {each.name: row[each.name] for each in columns} for row in published("ctlesionvqa")["table4"]
+    }
+    notes = (
+        "The row nnUNet (oracle) is not about the benchmark's test set: its numbers are the pooled counts of Table 8's "
+        "external data.",
+        "Unread answers of ours are wrong.",
+    )
+    title = "CTLesionVQA: recognition of lesions, multiple choice, percent"
+    return PublishedTable("table4", title, _where(4), columns, cells, notes)
+
+
+def _rate(rate: str, format_: str, subtype: str, *, scale: float = 1.0) -> Measure:
+    truths = {"sens": scoring.is_positive, "spec": scoring.is_negative, "acc": None}
+    return of_metric(_right(), "final", covers=_about(format_, (subtype,), truths[rate]), scale=scale)
+
+
+def _right() -> Metric:
+    return scoring.right_share()
+
+
+def _rates(name: str, format_: str) -> PublishedTable:
+    rows = published("ctlesionvqa")[name]
+    columns = tuple(
+        PublishedColumn(
+            f"{row['subtype']}, {row['metric']}",
+            _rate(row["metric"][:4], format_, row["subtype"]),
+            ("final",),
+            printed_interval=share,
+        )
+        for row in rows
+    )
+    models = [model for model in rows[0] if model not in ("subtype", "metric")]
+    cells = {model: {f"{row['subtype']}, {row['metric']}": row[model] for row in rows} for model in models}
+    title = f"CTLesionVQA: sensitivity and specificity, {format_.replace('_', ' ')}"
+    notes = ("Unread answers of ours are wrong on either side.",)
+    return PublishedTable(name, title, _where(name.removeprefix("table")), columns, cells, notes)
+
+
+def _accuracies(name: str, format_: str) -> PublishedTable:
+    rows = published("ctlesionvqa")[name]
+    columns = tuple(
+        PublishedColumn(row["subtype"], _rate("acc", format_, row["subtype"]), ("final",), printed_interval=share)
+        for row in rows
+    )
+    models = [model for model in rows[0] if model != "subtype"]
+    cells = {model: {row["subtype"]: row[model]["accuracy"] for row in rows} for model in models}
+    intervals = {(model, row["subtype"]): Interval(*row[model]["ci95"]) for model in models for row in rows}
+    notes = ("The paper's intervals are over five repeated experiments; it names no method.", _DIFFERS)
+    title = f"CTLesionVQA: accuracy of recognition, {format_.replace('_', ' ')}"
+    return PublishedTable(name, title, _where(name.removeprefix("table")), columns, cells, notes, intervals)
+
+
+def _where(number: object) -> str:
+    return f"{_SOURCE}, Table {number}"

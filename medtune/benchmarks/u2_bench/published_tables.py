@@ -1,0 +1,172 @@
+"""The paper's tables of results with the measures of their cells: Tables 1 to 3."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from medtune.benchmarks import published
+from medtune.benchmarks.u2_bench import table1_row
+from medtune.benchmarks.u2_bench.metrics import instruction_following, macro_f1, mae, mean_accuracy, rmse, u2_score
+from medtune.benchmarks.u2_bench.official import rows as official_rows
+from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
+from medtune.benchmarks.u2_bench.parsers import task_of
+from medtune.benchmarks.u2_bench.tables import Paired, majority, votes
+from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DETECTION, VALUE
+from medtune.data.types import Condition, Question
+from medtune.eval.metric import Metric
+from medtune.eval.studies.measures import count, counted, of_metric, percentage, share
+from medtune.eval.studies.published import Answers, Measure, Measured, PrintedInterval, PublishedColumn, PublishedTable
+
+_SOURCE = "U2-Bench, arXiv 2505.17779"
+_WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
+
+
+def published_tables() -> Sequence[PublishedTable]:
+    """Returns the tables `table1`, `table2` and `table3`."""
+    return _table1(), _table2(), _table3()
+
+
+def _table1() -> PublishedTable:
+    printed = published("u2_bench")["table1"]
+    names = [name for name in printed["columns"] if name not in ("model", "group")]
+    columns = tuple(
+        PublishedColumn(
+            name,
+            _cell(name),
+            ("zero_shot",),
+            printed_interval=_interval_of(name),
+            n=CASES.get(name.partition("_")[0]),
+            printed_digits=4,
+            higher_is_better=name not in ("CVE_RMSE", "CVE_MAE"),
+        )
+        for name in names
+    )
+    places = {name: place for place, name in enumerate(printed["columns"])}
+    cells = {
+        row[places["model"]]: {name: row[places[name]] for name in names if row[places[name]] is not None}
+        for row in printed["rows"]
+    }
+    notes = (
+        "The printed numbers are those of the official scripts, which leave out replies that they cannot read; with a "
+        "parser official_* ours are too, and have no interval.",
+        "The uncertainty of errors of values, scores of texts and the U2-Score does not follow from a number of "
+        "questions, so that no test is made against them.",
+    )
+    return PublishedTable("table1", "U2-Bench: 23 models on eight tasks", f"{_SOURCE}, Table 1", columns, cells, notes)
+
+
+def _interval_of(name: str) -> PrintedInterval | None:
+    return share if name.endswith("_Acc") else percentage if name == "CVE_pct_tol" else None
+
+
+def _cell(name: str) -> Measure:
+    ours = _own_cell(name)
+
+    def measure(answers: Answers) -> Measured | None:
+        found = answers.get("zero_shot")
+        if found is None or found.parser not in OFFICIAL:
+            return ours(answers)
+        rows = found.rows("image")
+        value = official_rows.row(rows, found.parser).get(name)
+        asked = [row for row in rows if name == "U2_Score" or task_of(row.question) == name.partition("_")[0]]
+        return None if value is None or not math.isfinite(value) or not asked else Measured(value, None, len(asked))
+
+    return measure
+
+
+def _own_cell(name: str) -> Measure:
+    task, _, kind = name.partition("_")
+    if name == "U2_Score":
+        return of_metric(u2_score(), "zero_shot")
+    if task in (*CLASSIFICATION, *DETECTION):
+        return _of_task({"Acc": mean_accuracy(), "F1": macro_f1()}[kind], task)
+    if task == VALUE:
+        metric = {"RMSE": rmse(), "MAE": mae(), "pct_tol": mean_accuracy()}[kind]
+        return _of_task(metric, task, scale=100.0 if kind == "pct_tol" else 1.0)
+    if kind == "BLEU":
+        return _of_task(table1_row.bleu4(), task, scale=100.0)
+    return partial(_of_texts, name=name, task=task)
+
+
+def _of_task(metric: Metric, task: str, *, scale: float = 1.0) -> Measure:
+    return of_metric(metric, "zero_shot", covers=lambda question: task_of(question) == task, scale=scale)
+
+
+def _of_texts(answers: Answers, *, name: str, task: str) -> Measured | None:
+    found = answers.get("zero_shot")
+    rows = [row for row in found.rows("image") if task_of(row.question) == task] if found else []
+    value = table1_row.row(rows, text_model=found.text_model)[name] if found and rows else None
+    return None if value is None else Measured(value, None, len(rows))
+
+
+def _table2() -> PublishedTable:
+    printed = published("u2_bench")["instruction_following"]
+    column = PublishedColumn(
+        "rate", of_metric(instruction_following(), "zero_shot"), ("zero_shot",), printed_interval=share, n=CASES["DD"]
+    )
+    notes = ("The paper does not define it; ours counts an option's exact words, or its letter, and nothing else.",)
+    cells = {model: {"rate": rate} for model, rate in printed["rows"]}
+    title = "U2-Bench: replies to diagnosis that keep to the format"
+    return PublishedTable("table2", title, f"{_SOURCE}, Table 2", (column,), cells, notes)
+
+
+_OUTCOMES: dict[str, Callable[[bool, bool], bool]] = {
+    "both_correct": lambda with_, without: with_ and without,
+    "only_with": lambda with_, without: with_ and not without,
+    "only_without": lambda with_, without: without and not with_,
+    "both_wrong": lambda with_, without: not with_ and not without,
+}
+
+
+def _table3() -> PublishedTable:
+    printed = published("u2_bench")["anatomy"]
+    asked = sum(printed[name] for name in _OUTCOMES)
+    columns = (
+        *(
+            PublishedColumn(
+                name,
+                counted(partial(_outcome, is_one=is_one)),
+                ("zero_shot",),
+                _WITH_OR_WITHOUT,
+                count,
+                n=asked,
+                printed_digits=0,
+                higher_is_better=None,
+            )
+            for name, is_one in _OUTCOMES.items()
+        ),
+        PublishedColumn("chi2", partial(_chi2, name="chi2"), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=2),
+        PublishedColumn(
+            "p", partial(_chi2, name="chi2_p"), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=7,
+            higher_is_better=None,
+        ),
+    )  # fmt: skip
+    cells = {printed["model"]: {each.name: float(printed[each.name]) for each in columns}}
+    notes = (
+        f"The paper asks {asked} cases of the breast and the thyroid, five times each, and takes the majority.",
+        "It calls its test exact; the printed values are the uncorrected chi-square's.",
+    )
+    title = "U2-Bench: the organ named in the prompt, or not"
+    return PublishedTable("table3", title, f"{_SOURCE}, Table 3", columns, cells, notes)
+
+
+def _pairs(answers: Answers) -> list[tuple[Question, bool, bool]]:
+    found = answers.get("zero_shot")
+    if found is None:
+        return []
+    sides = [votes(found, condition) for condition in _WITH_OR_WITHOUT]
+    asked = [question for question in found.questions if all(question.id in side for side in sides)]
+    return [(each, *(majority(side[each.id]) == each.answer for side in sides)) for each in asked]  # type: ignore[misc]
+
+
+def _outcome(answers: Answers, *, is_one: Callable[[bool, bool], bool]) -> list[tuple[bool, str]]:
+    return [(is_one(with_, without), question.patient_id) for question, with_, without in _pairs(answers)]
+
+
+def _chi2(answers: Answers, *, name: str) -> Measured | None:
+    pairs = _pairs(answers)
+    if not pairs:
+        return None
+    counts = [sum(is_one(with_, without) for _, with_, without in pairs) for is_one in _OUTCOMES.values()]
+    value: float = getattr(Paired(*counts), name)
+    return Measured(value, None, len(pairs))

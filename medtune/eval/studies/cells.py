@@ -1,0 +1,159 @@
+"""Computes the cells of a study: ours beside the printed ones, their differences, intervals and tests.
+
+The difference is ours, rounded as the paper prints, minus the printed value. Its interval contains the uncertainty of
+both; ours has patients as clusters, and over seeds also their spread. Both models answered the same questions, which
+the printed value no longer tells: the interval takes the two as independent and is rather too wide.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from medtune.data.types import Interval
+from medtune.eval.statistics.intervals import difference_of_two, normal_quantile, t_quantile
+from medtune.eval.statistics.patient_swaps import holm
+from medtune.eval.studies.published import Answers, Measured, PublishedColumn, PublishedTable
+
+NO_RESULT = "no answers of ours"
+NOT_PRINTED = "the paper prints no such cell"
+NO_UNCERTAINTY = "the uncertainty of the printed value does not follow from a number of questions"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAnswers:
+    """The answers of one row of a study.
+
+    Attributes:
+        name: The row's name.
+        published: The row of the paper that it is compared with; None for none.
+        runs: The answers of each seed, or of the one run; empty where there are none yet.
+        departures: What differs from the paper, in words.
+        apart: Why ours must not be compared with the paper at all, as data that are not the released ones; "" if it may.
+    """
+
+    name: str
+    published: str | None
+    runs: Sequence[Answers]
+    departures: tuple[str, ...] = ()
+    apart: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCell:
+    """One cell of a study; None where a number is not there, and `why` says why.
+
+    Attributes:
+        row: The row of the study.
+        published_row: The row of the paper's table.
+        ours: Our value, the mean over seeds.
+        ci95: Its 95 % interval.
+        n: The number of questions that it counts.
+        seeds: The number of runs that differ in their seed.
+        printed: The printed value.
+        difference: Ours minus the printed value.
+        difference_ci95: The 95 % interval of the difference, with the uncertainty of both.
+        p: The two-sided p value that there is no difference.
+        p_holm: `p` after Holm's correction over the cells of the study.
+        why: Why there is no difference, or no test of it; "" where there are both.
+    """
+
+    table: str
+    column: str
+    row: str
+    published_row: str | None
+    ours: float | None
+    ci95: Interval | None
+    n: int
+    seeds: int
+    printed: float | None
+    difference: float | None = None
+    difference_ci95: Interval | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    why: str = ""
+
+
+def study_cells(tables: Sequence[PublishedTable], rows: Sequence[StudyAnswers]) -> list[StudyCell]:
+    """Returns every cell of every row, table by table, with Holm's correction over all tests of the study."""
+    cells = [_cell(table, column, row) for table in tables for row in rows for column in table.columns]
+    tested = [place for place, cell in enumerate(cells) if cell.p is not None]
+    adjusted = holm([cells[place].p or 0.0 for place in tested]).p_values if tested else ()
+    for place, p in zip(tested, adjusted, strict=True):
+        cells[place] = replace(cells[place], p_holm=p)
+    return cells
+
+
+def _cell(table: PublishedTable, column: PublishedColumn, row: StudyAnswers) -> StudyCell:
+    found = [each for answers in row.runs if (each := column.measure(answers)) is not None]
+    ours = over_seeds(found) if found and len(found) == len(row.runs) else None
+    printed = table.printed.get(row.published or "", {}).get(column.name)
+    cell = StudyCell(
+        table.name,
+        column.name,
+        row.name,
+        row.published,
+        ours.value if ours else None,
+        ours.ci95 if ours else None,
+        ours.n if ours else 0,
+        len(found) if ours else 0,
+        printed,
+    )
+    if ours is None:
+        return replace(cell, why=NO_RESULT)
+    if printed is None:
+        return replace(cell, why=NOT_PRINTED)
+    if row.apart:
+        return replace(cell, why=row.apart)
+    return _compared(cell, ours, printed, _printed_interval(table, column, row, printed, ours.n), column)
+
+
+def _printed_interval(
+    table: PublishedTable, column: PublishedColumn, row: StudyAnswers, printed: float, n: int
+) -> Interval | None:
+    own = table.printed_intervals.get((row.published or "", column.name))
+    if own or column.printed_interval is None:
+        return own
+    return column.printed_interval(printed, column.n or n)
+
+
+def _compared(
+    cell: StudyCell, ours: Measured, printed: float, of_printed: Interval | None, column: PublishedColumn
+) -> StudyCell:
+    rounded = round(ours.value, column.printed_digits)
+    difference = round(rounded - printed, column.printed_digits)
+    if of_printed is None or ours.ci95 is None:
+        return replace(cell, difference=difference, why=NO_UNCERTAINTY)
+    low, high = difference_of_two((printed, of_printed), (ours.value, ours.ci95), correlation=0.0)
+    return replace(
+        cell, difference=difference, difference_ci95=Interval(low, high), p=_p(ours.value - printed, low, high)
+    )
+
+
+def _p(difference: float, low: float, high: float) -> float:
+    """Returns the p value that agrees with the interval: below 0.05 where it does not hold 0."""
+    reach = difference - low if difference > 0 else high - difference
+    if difference == 0 or reach <= 0:
+        return 1.0
+    return 2 * NormalDist().cdf(-normal_quantile() * abs(difference) / reach)
+
+
+def over_seeds(found: Sequence[Measured]) -> Measured:
+    """Returns the mean over seeds; its interval contains those of the patients and of the seeds, square and add.
+
+    >>> both = over_seeds([Measured(0.5, Interval(0.4, 0.6), 10), Measured(0.5, Interval(0.4, 0.6), 10)])
+    >>> both.value, both.ci95
+    (0.5, Interval(low=0.4, high=0.6))
+    """
+    values = [each.value for each in found]
+    number, mean = len(values), math.fsum(values) / len(values)
+    if number == 1:
+        return found[0]
+    intervals = [each.ci95 for each in found]
+    if any(each is None for each in intervals):
+        return Measured(mean, None, found[0].n)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (number - 1)
+    of_seeds = t_quantile(number - 1) * math.sqrt(variance / number)
+    below = math.fsum(each.value - each.ci95.low for each in found if each.ci95) / number
+    above = math.fsum(each.ci95.high - each.value for each in found if each.ci95) / number
+    return Measured(mean, Interval(mean - math.hypot(below, of_seeds), mean + math.hypot(above, of_seeds)), found[0].n)

@@ -1,0 +1,136 @@
+"""Measures of cells, made from metrics, and the uncertainty of printed cells."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from medtune.data.types import Condition, Interval, Question
+from medtune.eval.metric import Metric, ParsedReply, every_question
+from medtune.eval.scoring.score import correctness, score_rows
+from medtune.eval.statistics.intervals import mean_interval, normal_quantile, statistic_gain_interval, wilson
+from medtune.eval.studies.published import Answers, Measure, Measured, Phase, PrintedInterval
+
+
+def of_metric(
+    metric: Metric,
+    phase: Phase,
+    *,
+    covers: Callable[[Question], bool] = every_question,
+    condition: Condition = "image",
+    scale: float = 1.0,
+) -> Measure:
+    """Returns the measure that is a metric on some of the questions; `scale` is 100 for a percentage."""
+
+    def measure(answers: Answers) -> Measured | None:
+        rows = covered(answers, phase, condition, lambda each: metric.covers(each) and covers(each))
+        if not rows or not metric.is_defined_on([row.question for row in rows]):
+            return None
+        score = score_rows(rows, metric)
+        if not math.isfinite(score.value):
+            return None
+        interval = score.ci95 and Interval(scale * score.ci95.low, scale * score.ci95.high)
+        return Measured(scale * score.value, interval, score.n)
+
+    return measure
+
+
+def gain_of(
+    metric: Metric,
+    *,
+    before: tuple[Phase, Condition] = ("zero_shot", "image"),
+    after: tuple[Phase, Condition] = ("final", "image"),
+    covers: Callable[[Question], bool] = every_question,
+    scale: float = 1.0,
+) -> Measure:
+    """Returns the measure of a metric on the answers of a phase under a condition minus others, paired by question."""
+
+    def measure(answers: Answers) -> Measured | None:
+        sides = [
+            {row.question.id: row for row in covered(answers, *side, lambda each: metric.covers(each) and covers(each))}
+            for side in (before, after)
+        ]
+        both = [name for name in sides[0] if name in sides[1]]
+        return _gain(metric, *([side[name] for name in both] for side in sides), scale=scale) if both else None
+
+    return measure
+
+
+def _gain(metric: Metric, before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, scale: float) -> Measured:
+    patients = [row.question.patient_id for row in before]
+    right = correctness(before), correctness(after)
+    low, high = statistic_gain_interval(
+        metric.on(before),
+        metric.on(after),
+        patients,
+        right=None if right[0] is None or right[1] is None else (right[0], right[1]),
+        bounds=metric.bounds,
+    )
+    value = metric.value(after) - metric.value(before)
+    return Measured(scale * value, Interval(scale * low, scale * high), len(before))
+
+
+def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
+    """Returns the measure that counts questions.
+
+    Args:
+        chosen: Returns for each question whether it counts, and its patient.
+    """
+
+    def measure(answers: Answers) -> Measured | None:
+        found = chosen(answers)
+        if not found:
+            return None
+        n = len(found)
+        low, high = mean_interval([float(each) for each, _ in found], [patient for _, patient in found])
+        return Measured(float(sum(each for each, _ in found)), Interval(n * low, n * high), n)
+
+    return measure
+
+
+def covered(
+    answers: Answers, phase: Phase, condition: Condition, covers: Callable[[Question], bool]
+) -> list[ParsedReply]:
+    """Returns the scored rows of a phase under a condition that are about some questions; [] where nothing was asked.
+
+    A question that was not answered counts as wrong, but under a condition that nothing was asked under.
+    """
+    if phase not in answers:
+        return []
+    rows = [row for row in answers[phase].rows(condition) if covers(row.question)]
+    return [row for row in rows if not row.unscored] if any(row.is_answered for row in rows) else []
+
+
+def share(printed: float, n: int) -> Interval:
+    """Returns the interval of a share of n questions; of a mean of numbers from 0 to 1 it is at most as wide."""
+    return wilson(min(max(printed, 0.0), 1.0) * n, n)
+
+
+def percentage(printed: float, n: int) -> Interval:
+    """Returns the interval of a share that is printed as a percentage."""
+    low, high = share(printed / 100, n)
+    return Interval(100 * low, 100 * high)
+
+
+def count(printed: float, n: int) -> Interval:
+    """Returns the interval of a number of questions out of n."""
+    low, high = share(printed / n, n)
+    return Interval(n * low, n * high)
+
+
+def mean_up_to(most: float) -> PrintedInterval:
+    """Returns the interval of a mean of numbers from 0 to `most`, which is at most that of as large a share."""
+
+    def interval(printed: float, n: int) -> Interval:
+        low, high = share(printed / most, n)
+        return Interval(most * low, most * high)
+
+    return interval
+
+
+def change_up_to(most: float) -> PrintedInterval:
+    """Returns the interval of the change of a mean from 0 to `most` between two evaluations, at its widest."""
+
+    def interval(printed: float, n: int) -> Interval:
+        reach = most * normal_quantile() * math.sqrt(2 * 0.25 / n)
+        return Interval(printed - reach, printed + reach)
+
+    return interval

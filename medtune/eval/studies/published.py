@@ -1,0 +1,114 @@
+"""Describes a paper's table as data: its printed cells, and for each column the measure that gives ours.
+
+A measure reads the answers of a run by phase. What is printed has an uncertainty of its own, which follows from the
+number of questions behind it; where that number is not printed, it is that of ours, as the questions are the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from medtune.data.types import Condition, Interval, Question
+from medtune.eval.metric import ParsedReply
+from medtune.eval.scoring.bertscore import BertModel
+
+Phase = Literal["zero_shot", "final"]
+
+
+class PhaseAnswers(Protocol):
+    """The answers of one phase, as `Evidence` holds them."""
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """The questions that were to be answered."""
+
+    @property
+    def parsed(self) -> Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]:
+        """Parsed replies by condition and parser."""
+
+    @property
+    def parser(self) -> str:
+        """The name of the primary parser."""
+
+    @property
+    def text_model(self) -> BertModel | None:
+        """The model for the BERTScore of free text; None leaves it out."""
+
+    def rows(self, condition: Condition) -> Sequence[ParsedReply]:
+        """Returns one parsed reply per question under a condition, read by the primary parser."""
+
+
+Answers = Mapping[Phase, PhaseAnswers]
+"""The answers of a run by phase; one that was only evaluated has one phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A cell of ours: its value in the unit of the column, and the number of questions that it counts."""
+
+    value: float
+    ci95: Interval | None  # The 95 % interval with patients as clusters; None where the measure has none.
+    n: int
+
+
+Measure = Callable[[Answers], Measured | None]
+"""Returns our value for a cell; None where the answers do not give it."""
+PrintedInterval = Callable[[float, int], Interval]
+"""Returns the 95 % interval of a printed value behind which are so many questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedColumn:
+    """A column of a paper's table.
+
+    Attributes:
+        name: Its name, unique in the table.
+        measure: Gives our value.
+        phases: The phases that the measure reads.
+        conditions: The conditions that the measure reads.
+        printed_interval: Gives the uncertainty of a printed value; None where it does not follow from a number of
+            questions, so that no test against it is made.
+        n: The number of questions behind a printed value; None where the paper does not say it.
+        printed_digits: The number of decimals that the paper prints; ours is rounded to it before the two are compared.
+        higher_is_better: None for a count, which is neither better nor worse.
+    """
+
+    name: str
+    measure: Measure
+    phases: tuple[Phase, ...]
+    conditions: tuple[Condition, ...] = ("image",)
+    printed_interval: PrintedInterval | None = None
+    n: int | None = None
+    printed_digits: int = 3
+    higher_is_better: bool | None = True
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A paper's table.
+
+    Attributes:
+        name: The name by which a study asks for it.
+        title: What it shows, in words.
+        source: Where it is printed.
+        columns: Its columns, in the paper's order.
+        printed: The printed cells by row, usually a model, and column.
+        notes: Contradictions in the paper, and how ours differs, in sentences.
+    """
+
+    name: str
+    title: str
+    source: str
+    columns: tuple[PublishedColumn, ...]
+    printed: Mapping[str, Mapping[str, float]]
+    notes: tuple[str, ...] = ()
+    # The interval of a cell that the paper itself prints, by row and column.
+    printed_intervals: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+
+    @property
+    def num_printed(self) -> int:
+        """The number of printed cells."""
+        return sum(map(len, self.printed.values()))
+
+    def column(self, name: str) -> PublishedColumn:
+        return next(each for each in self.columns if each.name == name)

@@ -1,0 +1,142 @@
+"""Every printed cell of the papers' tables of results is in the package, as ../shared/published has it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.benchmarks import find_benchmark, published
+from medtune.eval.studies.published import PublishedTable
+
+COUNTED = {
+    "fetal_gauge": {"main": 42, "box_size": 9, "fine_tuning": 6, "phantom": 0},
+    "u2_bench": {"table1": 24 * 17 - 7, "table2": 17, "table3": 6},
+    "rexsonovqa": {"mcq": 4 * 8, "free": 4 * 24, "section5": 21},
+    "ctlesionvqa": {
+        "table3": 34 * (5 + 5 + 1),
+        "table4": 72,
+        "table10": 30,
+        "table11": 30,
+        "table12": 60,
+        "table13": 60,
+    },
+}
+
+
+def tables(benchmark: str) -> dict[str, PublishedTable]:
+    return {each.name: each for each in find_benchmark(benchmark).published_tables()}
+
+
+@pytest.mark.parametrize("benchmark", COUNTED)
+def test_number_of_printed_cells(benchmark: str) -> None:
+    assert {name: each.num_printed for name, each in tables(benchmark).items()} == COUNTED[benchmark]
+
+
+@pytest.mark.parametrize("benchmark", COUNTED)
+def test_each_cell_has_a_column(benchmark: str) -> None:
+    for table in tables(benchmark).values():
+        names = [each.name for each in table.columns]
+        assert len(set(names)) == len(names)
+        assert {name for cells in table.printed.values() for name in cells} <= {*names}
+
+
+Found = tuple[str, str, str, str, float]
+
+
+def read(shared: Path, name: str) -> Any:
+    return json.loads((shared / "published" / f"{name}.json").read_text("utf-8"))
+
+
+def of_fetal_gauge(shared: Path) -> Iterator[Found]:
+    found = read(shared, "fetal_gauge")["tables"]
+    for name in ("main", "fine_tuning"):
+        for row in found[name]["rows"]:
+            yield from (("fetal_gauge", name, row["model"], key, row[key]) for key in row if key != "model")
+    for row in found["box_size"]["rows"]:
+        models = [key for key in row if key not in ("size", "questions", "note")]
+        yield from (("fetal_gauge", "box_size", model, row["size"].lower(), row[model]) for model in models)
+
+
+def of_u2_bench(shared: Path) -> Iterator[Found]:
+    for row in read(shared, "u2bench_table1")["rows"]:
+        for key, value in row.items():
+            if isinstance(value, float | int) and not isinstance(value, bool):
+                yield "u2_bench", "table1", row["model"], key, value
+    for row in read(shared, "u2bench_table2")["rows"]:
+        yield "u2_bench", "table2", row["model"], "rate", row["instruction_following"]
+    found = read(shared, "u2bench_table3")
+    names = {("correct", "correct"): "both_correct", ("correct", "wrong"): "only_with"}
+    names |= {("wrong", "correct"): "only_without", ("wrong", "wrong"): "both_wrong"}
+    names |= {
+        ("incorrect" if a == "wrong" else a, "incorrect" if b == "wrong" else b): n for (a, b), n in names.items()
+    }
+    model = found["quoted"]["model"]
+    for row in found["rows"]:
+        yield "u2_bench", "table3", model, names[row["with_anatomy"], row["without_anatomy"]], row["count"]
+    yield from (("u2_bench", "table3", model, key, found["quoted"][key]) for key in ("chi2", "p"))
+
+
+def of_ctlesionvqa(shared: Path) -> Iterator[Found]:
+    def of(number: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = read(shared, f"ctlesionvqa_table{number}")["rows"]
+        return rows
+
+    for row in of(3):
+        name = f"{row['type']}, average" if row["is_average"] else row["subtype"]
+        yield "ctlesionvqa", "table3", "random guessing", f"multi_choice: {name}", row["random_multi_choice"]
+        for kind in ("multi_choice", "free_text"):
+            yield from (
+                ("ctlesionvqa", "table3", model, f"{kind}: {name}", value) for model, value in row[kind].items()
+            )
+    for row in of(4):
+        yield from (("ctlesionvqa", "table4", row["model"], key, row[key]) for key in row if key != "model")
+    for number in (10, 11):
+        for row in of(number):
+            models = [key for key in row if key != "subtype"]
+            table = tables("ctlesionvqa")[f"table{number}"]
+            for model in models:
+                yield "ctlesionvqa", table.name, model, row["subtype"], row[model]["accuracy"]
+                assert list(table.printed_intervals[model, row["subtype"]]) == row[model]["ci95"]
+    for number in (12, 13):
+        for row in of(number):
+            for model in row:
+                if model not in ("subtype", "metric"):
+                    yield "ctlesionvqa", f"table{number}", model, f"{row['subtype']}, {row['metric']}", row[model]
+
+
+def of_rexsonovqa(shared: Path) -> Iterator[Found]:
+    found = read(shared, "rexsonovqa")
+    for number in range(1, 9):
+        table = found["tables"][f"Table A{number}"]
+        format_ = "mcq" if table["format"] == "mcq" else "free"
+        for row in table["rows"]:
+            for key, value in row.items():
+                if key == "blind" or (row["blind"] == "total" and key == "total"):
+                    continue
+                seen = key.replace("video_", "video ", 1)
+                blind = f"blind {row['blind']}"
+                name = seen if row["blind"] == "total" else blind if key == "total" else f"{blind}, {seen}"
+                yield "rexsonovqa", format_, table["model"], name, value
+    text = {row["key"]: row["value"] for row in found["text"] if row["kind"] == "printed"}
+    for name in (column.name for column in tables("rexsonovqa")["section5"].columns):
+        yield "rexsonovqa", "section5", "Gemini 3 Pro", name, text[name]
+
+
+def test_results_that_no_study_fills_are_there_too(shared_real: Path) -> None:
+    for number in (7, 8):
+        assert (
+            published("ctlesionvqa")[f"table{number}"] == read(shared_real.parent, f"ctlesionvqa_table{number}")["rows"]
+        )
+
+
+@pytest.mark.parametrize("of", [of_fetal_gauge, of_u2_bench, of_ctlesionvqa, of_rexsonovqa])
+def test_cells_equal_the_record(of: Any, shared_real: Path) -> None:
+    cells = list(of(shared_real.parent))
+    benchmark = cells[0][0]
+    known = tables(benchmark)
+    for _, table, model, column, value in cells:
+        assert known[table].printed[model][column] == value, (table, model, column)
+    counted = {name: sum(each[1] == name for each in cells) for name in COUNTED[benchmark]}
+    assert counted == COUNTED[benchmark]
