@@ -54,7 +54,10 @@ TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
 METRICS = Kind("metrics", "medtune.eval.metrics", "metric", "Metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
-KINDS = {kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS)}
+STUDIES = Kind("studies", "medtune.studies", "")
+KINDS = {
+    kind.name: kind for kind in (RECIPES, STUDIES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS)
+}
 """The kinds that plugins may hold, by name."""
 
 

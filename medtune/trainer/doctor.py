@@ -30,6 +30,7 @@ from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
 from medtune.models.weights.assets import cache_folder
 from medtune.models.weights.export import assemble_model, base_of
+from medtune.models.weights.folder_hash import weights_hash
 from medtune.models.weights.hub import kept_weights, show_downloads_alone
 from medtune.models.weights.read_adapter import check_adapter, merge_adapter
 from medtune.trainer.devices.ranks import device_of_rank, highest
@@ -130,38 +131,6 @@ def asked_questions(candidate: Candidate) -> list[AskedQuestion]:
         for _, number, place in order[:QUESTIONS]
         for question in [chosen[number][place]]
     ]
-
-
-WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
-SAMPLES = 64
-SAMPLE_BYTES = 4096
-SMALL_BYTES = 64 * 2**20
-
-
-def weights_hash(folder: Path) -> str:
-    """Returns 16 hex digits of a hash of the files of a checkpoint.
-
-    Small files (configuration, tokenizer, template) enter whole. Of a file of weights, its name and size enter, its
-    first megabyte, which holds the header of a safetensors file, and samples spread over the rest. The folder's own
-    name and the times of its files do not matter.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(each for each in folder.rglob("*") if each.is_file() and not _hidden(each, folder)):
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder)}\n{size}\n".encode())
-        with path.open("rb") as file:
-            if path.suffix not in WEIGHTS and size <= SMALL_BYTES:
-                digest.update(file.read())
-                continue
-            digest.update(file.read(2**20))
-            for number in range(SAMPLES):
-                file.seek(size * number // SAMPLES)
-                digest.update(file.read(SAMPLE_BYTES))
-    return digest.hexdigest()[:16]
-
-
-def _hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 ALLOWED = 0.05

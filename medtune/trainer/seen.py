@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.tables import computed_hash, table_digests
 from medtune.data.types import SPLITS
 from medtune.models.endpoint.settings import asked_alike
+from medtune.models.weights.folder_hash import weights_hash
 from medtune.trainer.recipe.judge import judged_alike
 from medtune.trainer.recipe.schema import LogBlock, Recipe, Stage
 
@@ -107,6 +110,22 @@ def asks_the_same(recipe: Recipe) -> Recipe:
         eval=replace(blocks["eval"], judge=recipe.eval.judge and judged_alike(recipe.eval.judge)),
         log=blocks["log"],
     )
+
+
+ASKED = "asked_hash"
+"""The entry of environment.json with the hash of what the run was asked to do."""
+
+
+def asked_hash(recipe: Recipe) -> str:
+    """Returns 16 hex digits of a hash of what decides a run's results, but for its data: the recipe as it was read.
+
+    The files of a local checkpoint or adapter enter by `weights_hash`, in place of where they lie.
+    """
+    named = {name: getattr(recipe.model, name) for name in ("weights", "adapter", "checkpoint")}
+    held = {name: weights_hash(Path(path)) for name, path in named.items() if path is not None and Path(path).is_dir()}
+    fields = dict(_fields(asks_the_same(recipe)))
+    said = json.dumps(fields | {f"model.{name}": found for name, found in held.items()}, sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def differences(before: Recipe, now: Recipe) -> list[str]:

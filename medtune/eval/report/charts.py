@@ -99,8 +99,14 @@ def facet_chart(run: RunData, facet: str) -> BarChart:
     return bar_chart(f"bars-{facet}", title, rows)
 
 
-def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure], float | None]]) -> BarChart:
-    """Returns a chart of bars from rows of (label, measures, random baseline)."""
+def bar_chart(
+    id_: str,
+    title: str,
+    rows: Sequence[tuple[str, Sequence[Measure], float | None]],
+    *,
+    between: str = " \N{RIGHTWARDS ARROW} ",
+) -> BarChart:
+    """Returns a chart of bars from rows of (label, measures, random baseline); `between` parts a row's numbers."""
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
     low, high, ticks = axis([*values, *ends, *(random for *_, random in rows if random is not None)])
@@ -111,9 +117,7 @@ def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure],
         bars = []
         for number, measure in enumerate(one for one in measures if one.value is not None):
             bars.append(_bar(measure, y + LABEL_PX + number * (BAR_PX + 3), place))
-        said = " \N{RIGHTWARDS ARROW} ".join(
-            plain(measure.value, 2) for measure in measures if measure.value is not None
-        )
+        said = between.join(plain(measure.value, 2) for measure in measures if measure.value is not None)
         drawn.append(
             BarRow(
                 y=y,

@@ -29,7 +29,7 @@ class StudyAnswers:
         published: The row of the paper that it is compared with; None for none.
         runs: The answers of each seed, or of the one run; empty where there are none yet.
         departures: What differs from the paper, in words.
-        apart: Why ours must not be compared with the paper at all, as data that are not the released ones; "" if it may.
+        apart: Why ours must not be compared with the paper at all, such as simulated data; "" if it may.
     """
 
     name: str

@@ -43,6 +43,7 @@ COMMANDS = {
     "eval": Command("start", "evaluates the recipe's model, or its model.checkpoint, without training"),
     "predict": Command("own_data", "answers questions without truths, from a table or a folder of images"),
     "oracle": Command("oracle", "answers a benchmark's questions from masks, as predictions of one more model"),
+    "reproduce": Command("reproduce", "fills a paper's table with rows of our own, beside the published ones"),
     "score": Command("score", "scores predictions that any tool wrote"),
     "compare": Command("compare", "compares two runs, or a run and a file of predictions, question by question"),
     "report": Command("audit", "writes report.html and report.md of a run, or one table of several runs"),

@@ -23,9 +23,9 @@ from medtune.eval.scoring.score import correctness, other_answers
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
 from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.runs.answers import answered_rows
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.series import answered_rows
 
 Phase = Literal["zero_shot", "final"]
 

@@ -16,7 +16,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.question_rows import hashed_patient, patient_key
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.processes import in_processes, usable_cores
-from medtune.data.types import MediaGroup, Prediction, PredictionKey, Question
+from medtune.data.types import MediaGroup, Prediction, PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark, Oracle
 from medtune.eval.predictions.files import format_line, replace_file
 from medtune.eval.report.html import render
@@ -126,6 +126,23 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
                 options.report, f"{options.masks} as an oracle of {benchmark.title}", str(options.questions), tables
             )
     return 0 if good else 1
+
+
+def predictions_from_masks(
+    benchmark: Benchmark, prepared: Prepared, split: Split, masks: Path | None, *, processes: int = 1
+) -> list[Prediction]:
+    """Returns the answers that masks give to the questions of a split, as `medtune oracle` writes them.
+
+    Args:
+        masks: The folder of masks; None takes those of the prepared folder.
+    """
+    if benchmark.oracle is None:
+        raise ValueError(f"no mask tells the answers of {benchmark.title}: this benchmark has no oracle.")
+    groups = prepared.groups(split)
+    cases = {} if masks is None else _cases(masks, prepared, groups)
+    taken = [group for group in groups if masks is None or group.media_id in cases]
+    found = _looked([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], processes)
+    return _predictions(benchmark.oracle, groups, found)
 
 
 def _predictions(oracle: Oracle, groups: Sequence[MediaGroup], found: Mapping[str, Any]) -> list[Prediction]:

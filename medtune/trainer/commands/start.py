@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from medtune.trainer.commands.arguments import (
     ACCEPT_CHANGED_DATA,
@@ -26,6 +26,9 @@ from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.read import find_recipe, is_own_recipe, read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe
 from medtune.trainer.recipe.servers import refuse_unnamed_servers
+
+if TYPE_CHECKING:
+    from medtune.trainer.series.runs import Series
 
 Work = Literal["run", "train", "eval"]
 
@@ -266,39 +269,43 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     in_folds = recipe.data.folds is not None and recipe.data.fold is None
     if in_folds and options.seeds is not None:
         raise ValueError("--seeds and folds are two series of runs; give one of them")
+    if recipe.grid and options.seeds is not None:
+        refuse_grid()
     if recipe.grid or in_folds or options.seeds is not None:
-        _refuse_machines(options, nodes=options.nodes or recipe.train.nodes)
-    if recipe.grid:
-        if options.seeds is not None:
-            refuse_grid()
-        from medtune.trainer.series import run_grid
-
-        each, out = _each_run(options), run_folder(options, Path(options.recipe).stem)
-        with held(out):
-            return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
-    if in_folds:
-        from medtune.trainer.series import run_folds
-
-        out = run_folder(options, Path(options.recipe).stem)
-        each, resume = _each_run(options), options.resume
-        with held(out):
-            return run_folds(_run_again, each, arguments, out=out, recipe=recipe, resume=resume)
-    if options.seeds is not None:
-        from medtune.trainer.series import run_seeds
-
-        each = [*_each_run(options), *(["--resume"] if options.resume else [])]
-        out = run_folder(options, Path(options.recipe).stem)
-        with held(out):
-            return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
+        return _run_series(recipe, options, arguments)
     return start("run", recipe, options, arguments, prove=not options.no_doctor)
 
 
-def _refuse_machines(options: argparse.Namespace, *, nodes: int) -> None:
-    if nodes > 1 or options.slurm is not None or options.dry:
+def _run_series(recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.series.runs import run_series, submit_series
+
+    if (options.nodes or recipe.train.nodes) > 1:
         raise ValueError(
-            "a grid, --seeds and --folds make their runs one after another on one machine; leave --nodes and --slurm "
-            "out, or start each by itself with --set grid=null, train.seed=N, or data.folds=K data.fold=N"
+            "the runs of a grid, of --seeds and of --folds are on one machine each; leave --nodes out, or start each "
+            "by itself with --set grid=null, train.seed=N, or data.folds=K data.fold=N"
         )
+    out = run_folder(options, Path(options.recipe).stem)
+    series = _series_of(recipe, options, arguments, out)
+    if options.slurm is not None:
+        command = [*arguments, *(() if options.out else ("--out", str(out)))]
+        return submit_series(_each_run(options), series, command=command, out=out, slurm=options.slurm, dry=options.dry)
+    if options.dry:
+        raise ValueError("--dry prints the scripts of --slurm; give --slurm too")
+    with held(out):
+        return run_series(_run_again, _each_run(options), series, resume=options.resume)
+
+
+def _series_of(recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], out: Path) -> "Series":
+    # These imports load scikit-learn and what reads results.
+    from medtune.trainer.series.folds import folds
+    from medtune.trainer.series.grid import grid
+    from medtune.trainer.series.seeds import seeds
+
+    if recipe.grid:
+        return grid(out, recipe.grid)
+    if options.seeds is not None:
+        return seeds(out, first_seed=recipe.train.seed, number=options.seeds)
+    return folds(out, number=recipe.data.folds or 0, command=arguments)
 
 
 def _run_again(arguments: Sequence[str]) -> int:

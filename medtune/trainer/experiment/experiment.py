@@ -29,7 +29,7 @@ from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.runs.finished_run import answered_of, found_data
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.seen import data_facts
+from medtune.trainer.seen import ASKED, asked_hash, data_facts
 from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
@@ -141,6 +141,7 @@ def open_experiment(
             f"`medtune eval {name}` evaluates it"
         )
     started, device = join(recipe.train)
+    asked_as = asked_hash(recipe)
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
     recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
@@ -184,7 +185,7 @@ def open_experiment(
             limit=limit,
             resume=resume,
             command=command,
-            about=experiment.about,
+            about={ASKED: asked_as, **experiment.about},
             data=data_facts(
                 prepared, [each.prepared for each in training_sets], before=folder.data_before() if resume else {}
             ),

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medtune.data.plugins import plugin_arguments
@@ -274,8 +274,12 @@ def script_of(job: SlurmJob) -> str:
     fails. The signal goes to what srun started; each launcher passes it on to its ranks.
     """
     asked, log = job.asked, (job.out / LAUNCH).resolve() / "slurm-%j.log"
+    return _script(asked, job.recipe_name, log, {}, [shlex.join([*_srun(asked), sys.executable, *_command(job)])])
+
+
+def _script(asked: SlurmOptions, name: str, log: Path, own: Mapping[str, str], commands: Sequence[str]) -> str:
     options = {
-        "job-name": f"medtune-{job.recipe_name}",
+        "job-name": f"medtune-{name}",
         "nodes": str(asked.nodes),
         "ntasks-per-node": "1",
         **({} if asked.gpus is None else {"gpus-per-node": str(asked.gpus)}),
@@ -284,14 +288,16 @@ def script_of(job: SlurmJob) -> str:
         "output": str(log),
         "chdir": str(Path.cwd()),
         **asked.options,
+        **own,
     }
     lines = [f"#SBATCH --{key}={value}" if value else f"#SBATCH --{key}" for key, value in options.items()]
+    return "\n".join(["#!/bin/bash", *lines, "#SBATCH --requeue", "", *commands, ""])
+
+
+def _srun(asked: SlurmOptions) -> list[str]:
     # srun does not take --cpus-per-task over from sbatch.
     cpus = [f"--cpus-per-task={asked.options['cpus-per-task']}"] if "cpus-per-task" in asked.options else []
-    start = ["srun", "--kill-on-bad-exit=1", "--ntasks-per-node=1", *cpus]
-    return "\n".join(
-        ["#!/bin/bash", *lines, "#SBATCH --requeue", "", shlex.join([*start, sys.executable, *_command(job)]), ""]
-    )
+    return ["srun", "--kill-on-bad-exit=1", "--ntasks-per-node=1", *cpus]
 
 
 def _command(job: SlurmJob) -> list[str]:
@@ -314,6 +320,74 @@ def _without_slurm(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+@dataclass(frozen=True)
+class SlurmArray:
+    """An array job with a task for each run of a series, and a job behind it that pools the runs."""
+
+    asked: str  # KEY=VALUE,... of --slurm.
+    out: Path
+    runs: tuple[tuple[str, ...], ...]  # The arguments of each run.
+    command: tuple[str, ...]  # The arguments of the whole series, with --out; they still hold --slurm.
+
+
+def submit_array(array: SlurmArray, *, dry: bool) -> int:
+    """Submits the two jobs, or prints their scripts, and returns the exit status.
+
+    The last job begins when all runs ended well, and carries out the command of the series with --resume, which finds
+    its runs finished.
+    """
+    scripts = array_scripts(array)
+    if dry:
+        print("\n".join(scripts), end="")
+        return 0
+    _refuse_without_sbatch()
+    folder = array.out / LAUNCH
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / "runs.sh", folder / "pool.sh"]
+    for path, script in zip(paths, scripts, strict=True):
+        path.write_text(script, encoding="utf-8")
+    first = _sbatch("--parsable", str(paths[0])).split(";")[0]
+    last = _sbatch("--parsable", f"--dependency=afterok:{first}", str(paths[1])).split(";")[0]
+    print(f"submitted {len(array.runs)} runs as job {first} and their pooling as job {last}\nfolder: {array.out}")
+    return 0
+
+
+def array_scripts(array: SlurmArray) -> tuple[str, str]:
+    """Returns the script of the runs, of which each task makes one, and the script that pools them."""
+    asked = slurm_job(array.asked, nodes=1, devices=None)
+    if asked.nodes != 1:
+        raise ValueError(f"--slurm: nodes is {asked.nodes}; each run of a series is on one machine")
+    logs, name = (array.out / LAUNCH).resolve(), array.out.name
+    medtune = [sys.executable, "-m", "medtune", *plugin_arguments()]
+    devices = [] if asked.devices is None else ["--devices", str(asked.devices)]
+    tasks = [
+        f"{number}) {shlex.join([*_srun(asked), *medtune, *_devices(run, devices), '--requeue'])} ;;"
+        for number, run in enumerate(array.runs, start=1)
+    ]
+    choice = ['case "$SLURM_ARRAY_TASK_ID" in', *tasks, "esac"]
+    runs = _script(asked, name, logs / "run-%a.log", {"array": f"1-{len(array.runs)}"}, choice)
+    kept = _without_slurm(array.command)
+    pooled = [*medtune, *kept, *(() if "--resume" in kept else ("--resume",))]
+    alone = replace(asked, gpus=None, devices=None)
+    return runs, _script(alone, f"{name}-pool", logs / "pool.log", {}, [shlex.join(pooled)])
+
+
+def _devices(run: Sequence[str], devices: Sequence[str]) -> list[str]:
+    return [run[0], run[1], *([] if "--devices" in run else devices), *run[2:]]
+
+
+def _refuse_without_sbatch() -> None:
+    if shutil.which("sbatch") is None:
+        raise ValueError("--slurm: there is no sbatch on the PATH of this machine; --dry prints the script")
+
+
+def _sbatch(*arguments: str) -> str:
+    answer = subprocess.run(["sbatch", *arguments], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise ValueError(f"sbatch refused {arguments[-1]}: {answer.stderr.strip() or answer.stdout.strip()}")
+    return answer.stdout.strip()
+
+
 def submit(job: SlurmJob, *, resume: bool, dry: bool) -> int:
     """Submits the job, or prints its script, and returns the exit status."""
     refuse_used(job.out, resume=resume)
@@ -321,15 +395,11 @@ def submit(job: SlurmJob, *, resume: bool, dry: bool) -> int:
     if dry:
         print(script, end="")
         return 0
-    if shutil.which("sbatch") is None:
-        raise ValueError("--slurm: there is no sbatch on the PATH of this machine; --dry prints the script")
+    _refuse_without_sbatch()
     # SLURM opens the log before the script begins, and ends the job without a word if there is no such folder.
     folder = job.out / LAUNCH
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "job.sh"
     path.write_text(script, encoding="utf-8")
-    answer = subprocess.run(["sbatch", str(path)], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise ValueError(f"sbatch refused {path}: {answer.stderr.strip() or answer.stdout.strip()}")
-    print(f"{answer.stdout.strip()}\nrun folder: {job.out}\nlog: {folder}/slurm-JOB.log")
+    print(f"{_sbatch(str(path))}\nrun folder: {job.out}\nlog: {folder}/slurm-JOB.log")
     return 0

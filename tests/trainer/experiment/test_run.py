@@ -22,7 +22,8 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.series import SeedRun, grid_table, without_unscored
+from medtune.trainer.series.grid import grid_table
+from medtune.trainer.series.seeds import SeedRun, without_unscored
 from medtune.trainer.training.checkpoints import is_best
 from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.loggers import phase_metrics

@@ -19,7 +19,7 @@ from medtune.models.media_reader import MediaReader
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.evaluate import waiting_text
 from medtune.trainer.launch.stop import INTERRUPTED
-from medtune.trainer.series import GRID
+from medtune.trainer.series.grid import GRID
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of
 
 QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")

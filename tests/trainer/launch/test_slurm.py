@@ -55,9 +55,42 @@ def test_dry_prints_a_script_that_bash_reads(prepared_tiny: Path, tmp_path: Path
     assert "--requeue" in words
 
 
-def test_several_runs_are_not_one_job(prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
+SERIES = "gpus=4,time=24:00:00,partition=long"
+
+
+def test_each_run_of_a_series_is_on_one_machine(prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
     words = arguments("run", prepared_tiny, tmp_path / "run", extra=("--seeds", "3", "--slurm", JOB))
-    assert "leave --nodes and --slurm out" in refused(main(words))
+    assert "nodes is 2; each run of a series is on one machine" in refused(main(words))
+
+
+def test_a_series_is_an_array_job_with_a_last_job_that_pools(
+    prepared_tiny: Path, tmp_path: Path, programs: Path, shown: Told
+) -> None:
+    calls = stand_in(programs, "sbatch", "echo 4711")
+    words = arguments("run", prepared_tiny, tmp_path / "run", extra=("--seeds", "3", "--slurm", SERIES))
+    assert "submitted 3 runs as job 4711" in shown(main(words))
+    launch = tmp_path / "run" / "launch"
+    assert calls.read_text().splitlines() == [
+        f"--parsable {launch / 'runs.sh'}",
+        f"--parsable --dependency=afterok:4711 {launch / 'pool.sh'}",
+    ]
+    runs, pool = ((launch / name).read_text() for name in ("runs.sh", "pool.sh"))
+    assert "#SBATCH --array=1-3" in runs
+    assert "#SBATCH --gpus-per-node=4" in runs
+    assert "gpus" not in pool
+    # Each task is the command of one run, as bash reads it.
+    stand_in(programs, "srun")
+    for task in ("1", "3"):
+        subprocess.run(["bash", launch / "runs.sh"], env={**os.environ, "SLURM_ARRAY_TASK_ID": task}, check=True)
+    first, third = ((programs / "srun.calls").read_text()).splitlines()
+    assert f"--out {tmp_path / 'run' / 'seed_0'}" in first
+    assert "--slurm" not in first
+    assert "train.seed=2" in third
+    *_, last = pool.strip().splitlines()
+    assert shlex.split(last)[1:4] == ["-m", "medtune", "run"]
+    assert shlex.split(last)[-1] == "--resume"
+    assert "--seeds" in last
+    assert "--slurm" not in last
 
 
 @pytest.mark.parametrize(

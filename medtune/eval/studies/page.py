@@ -1,0 +1,318 @@
+"""Writes a study as a page, and as Markdown, LaTeX, CSV and JSON: the paper's tables with ours in them."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from medtune.data.types import Interval
+from medtune.eval.predictions.files import replace_file
+from medtune.eval.report.charts import BarChart, Measure, bar_chart
+from medtune.eval.report.html import render
+from medtune.eval.report.table import escaped, paper_table, plain, signed, span, table_lines
+from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.tables import Cell, Table
+from medtune.eval.statistics.patient_swaps import p_text
+from medtune.eval.studies.cells import StudyAnswers, StudyCell
+from medtune.eval.studies.published import PublishedTable
+
+WIDE = 9
+"""The number of columns above which a table is shown with the paper's columns as its rows (our own choice)."""
+DRAWN = 24
+"""The largest number of columns that the figure shows (likewise)."""
+ALPHA = 0.05
+OURS, PRINTED, DIFFERENCE = "ours", "published", "difference"
+_TEST_NOTE = (
+    "Difference: ours, rounded as the paper prints, minus the published value. Its interval holds the uncertainty of "
+    "both: of ours with patients as clusters, of theirs from the number of questions. * marks p < 0.05 after Holm's "
+    "correction over all cells of the study."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRun:
+    """One run, or one file of predictions, behind a row of a study."""
+
+    row: str
+    seed: int | None
+    what: str  # The recipe, or what gave the answers.
+    folder: str
+    data_hash: str
+    metric: str
+    zero_shot: float | None = None
+    final: float | None = None
+    gain: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyReport:
+    """What a study found.
+
+    Attributes:
+        name: The name of the study.
+        title: What it fills, in words.
+        scale: Its scale; "full" on the released data.
+        banners: (name, meaning) of each reason why the numbers are not the benchmark's own.
+        left_out: Rows of the paper that nothing fills, with the reason.
+        missing: Rows of the study without answers yet.
+        fetch: What a reader has to fetch.
+    """
+
+    name: str
+    title: str
+    scale: str
+    benchmark: str
+    source: str
+    banners: tuple[tuple[str, str], ...]
+    tables: tuple[PublishedTable, ...]
+    rows: tuple[StudyAnswers, ...]
+    cells: tuple[StudyCell, ...]
+    runs: tuple[StudyRun, ...]
+    left_out: Mapping[str, str]
+    missing: tuple[str, ...]
+    fetch: str
+
+    def of_table(self, table: PublishedTable) -> dict[tuple[str, str], StudyCell]:
+        """Returns the cells of a table by row and column."""
+        return {(cell.row, cell.column): cell for cell in self.cells if cell.table == table.name}
+
+
+def write_study(folder: Path, report: StudyReport) -> list[Path]:
+    """Writes study.html, study.md, study.tex, study.csv and study.json and returns their paths."""
+    paths = [folder / f"study.{ending}" for ending in ("html", "md", "tex", "csv", "json")]
+    for path, text in zip(paths, (_html(report), _markdown(report), _latex(report), _csv(report)), strict=False):
+        replace_file(path, [text.encode()])
+    write_document(paths[-1], study_document(report))
+    return paths
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """The content of study.json."""
+
+    version: int
+    study: str
+    title: str
+    scale: str
+    benchmark: str
+    source: str
+    banners: list[list[str]]
+    cells: list[dict[str, object]]
+    departures: dict[str, list[str]]
+    runs: list[dict[str, object]]
+    left_out: dict[str, str]
+    missing: list[str]
+
+
+def study_document(report: StudyReport) -> StudyFile:
+    return StudyFile(
+        version=1,
+        study=report.name,
+        title=report.title,
+        scale=report.scale,
+        benchmark=report.benchmark,
+        source=report.source,
+        banners=[list(each) for each in report.banners],
+        cells=[_plain_cell(cell) for cell in report.cells],
+        departures={row.name: [*([row.apart] if row.apart else []), *row.departures] for row in report.rows},
+        runs=[asdict(run) for run in report.runs],
+        left_out=dict(report.left_out),
+        missing=list(report.missing),
+    )
+
+
+def _plain_cell(cell: StudyCell) -> dict[str, object]:
+    found = asdict(cell)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
+    """Returns the paper's table with our lines below the published ones; a wide table is turned on its side."""
+    lines = _lines(report, table)
+    names = [column.name for column in table.columns]
+    notes = (*table.notes, _TEST_NOTE)
+    title = f"{table.title} ({table.source})"
+    if len(names) <= WIDE:
+        rows = [(label, kind, *(of(name) for name in names)) for label, kind, of in lines]
+        return Table(title, ("row", "", *names), tuple(rows), notes)
+    columns = [f"{label}, {kind}" for label, kind, _ in lines]
+    across = [(name, *(of(name) for _, _, of in lines)) for name in names]
+    return Table(title, ("", *columns), tuple(across), notes)
+
+
+Line = tuple[str, str, Callable[[str], Cell]]
+
+
+def _lines(report: StudyReport, table: PublishedTable) -> list[Line]:
+    cells = report.of_table(table)
+    found: list[Line] = []
+    by_published = {row.published: row.name for row in report.rows if row.published}
+    for model, printed in table.printed.items():
+        if model not in by_published:
+            found.append((model, PRINTED, lambda name, p=printed, t=table: _printed_text(t, name, p.get(name))))
+    for row in report.rows:
+        printed = table.printed.get(row.published or "", {})
+        if printed:
+            label = row.name if row.name == row.published else f"{row.name} / {row.published}"
+            found.append((label, PRINTED, lambda name, p=printed, t=table: _printed_text(t, name, p.get(name))))
+        found.append((row.name, OURS, lambda name, r=row.name: _ours_text(cells[r, name])))
+        if any(cells[row.name, column.name].difference is not None for column in table.columns):
+            found.append((row.name, DIFFERENCE, lambda name, r=row.name, t=table: _difference_text(t, cells[r, name])))
+    return found
+
+
+def _printed_text(table: PublishedTable, name: str, value: float | None) -> Cell:
+    return None if value is None else plain(value, table.column(name).printed_digits)
+
+
+def _ours_text(cell: StudyCell) -> Cell:
+    if cell.ours is None:
+        return None
+    return f"{plain(cell.ours)} ({span(cell.ci95)})" if cell.ci95 else plain(cell.ours)
+
+
+def _difference_text(table: PublishedTable, cell: StudyCell) -> Cell:
+    if cell.difference is None:
+        return None
+    mark = "*" if cell.p_holm is not None and cell.p_holm < ALPHA else ""
+    return f"{signed(cell.difference, table.column(cell.column).printed_digits)}{mark}"
+
+
+COLUMNS = (
+    "table", "row", "published row", "column", "published", "ours", "95 % interval of ours", "questions", "runs",
+    "difference", "95 % interval of the difference", "p", "p (Holm)", "why not",
+)  # fmt: skip
+
+
+def cell_table(report: StudyReport) -> Table:
+    """Returns every cell of the study in a row of its own."""
+    rows = [
+        (
+            cell.table, cell.row, cell.published_row, cell.column, cell.printed, cell.ours, _interval(cell.ci95),
+            cell.n, cell.seeds, cell.difference, _interval(cell.difference_ci95, sign=True),
+            None if cell.p is None else p_text(cell.p), None if cell.p_holm is None else p_text(cell.p_holm),
+            cell.why or None,
+        )
+        for cell in report.cells
+    ]  # fmt: skip
+    return Table("Cell by cell", COLUMNS, tuple(rows))
+
+
+def _interval(interval: Interval | None, *, sign: bool = False) -> str | None:
+    return span(interval, sign=sign) if interval else None
+
+
+def run_table(report: StudyReport) -> Table:
+    """Returns a row for each run behind the study."""
+    columns = ("row", "seed", "answers by", "folder", "data", "metric", "zero-shot", "final", "gain")
+    rows = [
+        (run.row, run.seed, run.what, run.folder, run.data_hash[:12], run.metric, run.zero_shot, run.final, run.gain)
+        for run in report.runs
+    ]
+    return Table("Runs", columns, tuple(rows))
+
+
+def departure_table(report: StudyReport) -> Table:
+    """Returns for each row what differs from the paper, in words."""
+    rows = [
+        (row.name, row.published, "; ".join([*([row.apart] if row.apart else []), *row.departures]) or "none is known")
+        for row in report.rows
+    ]
+    return Table("What differs from the paper", ("row", "compared with", "departures"), tuple(rows))
+
+
+def left_out_table(report: StudyReport) -> Table:
+    """Returns the rows of the paper that nothing fills, and those of the study without answers, with the reason."""
+    rows = [*report.left_out.items(), *((name, "not run yet") for name in report.missing)]
+    return Table("Rows without ours", ("row", "reason"), tuple(rows))
+
+
+def charts(report: StudyReport) -> list[BarChart]:
+    """Returns a chart for each row and table: the published and our value of each column of the paper's table."""
+    made = []
+    for table in report.tables:
+        cells = report.of_table(table)
+        for place, row in enumerate(report.rows):
+            bars = []
+            for column in table.columns[:DRAWN]:
+                cell = cells[row.name, column.name]
+                known = [
+                    Measure(kind, value, interval)
+                    for kind, value, interval in ((PRINTED, cell.printed, None), (OURS, cell.ours, cell.ci95))
+                    if value is not None
+                ]
+                if cell.ours is not None:
+                    bars.append((column.name, known, None))
+            if bars:
+                title = f"{row.name}: {table.title}"
+                made.append(bar_chart(f"{table.name}-{place}", title, bars, between=" | "))
+    return made
+
+
+def _html(report: StudyReport) -> str:
+    shaped = [paper_table(paper_shaped(report, table)) for table in report.tables]
+    more = [departure_table(report), run_table(report), left_out_table(report), cell_table(report)]
+    return render(
+        "study.html.j2",
+        report=report,
+        shaped=shaped,
+        charts=charts(report),
+        more=[paper_table(table) for table in more if table.rows],
+        sections=[("tables", "The paper's tables"), ("figure", "The figure"), ("more", "Departures and runs")],
+    )
+
+
+def _markdown(report: StudyReport) -> str:
+    lines = [f"# {escaped(report.title)}", "", f"Study {escaped(report.name)}, scale {report.scale}.", ""]
+    lines += [line for name, meaning in report.banners for line in (f"> **{escaped(name)}.** {escaped(meaning)}", "")]
+    shaped = [paper_shaped(report, table) for table in report.tables]
+    for table in (*shaped, departure_table(report), run_table(report), left_out_table(report)):
+        lines += table_lines(paper_table(table))
+    return "\n".join(lines) + "\n"
+
+
+def _csv(report: StudyReport) -> str:
+    held = io.StringIO()
+    writer = csv.writer(held, lineterminator="\n")
+    writer.writerow([*COLUMNS, "scale", "data"])
+    provenance = "; ".join(name for name, _ in report.banners)
+    table = cell_table(report)
+    writer.writerows([*row, report.scale, provenance] for row in table.rows)
+    return held.getvalue()
+
+
+_TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\N{MINUS SIGN}": "$-$",
+}  # fmt: skip
+
+
+def _latex(report: StudyReport) -> str:
+    """Returns the paper's tables as LaTeX, for booktabs."""
+    parts = [f"% {report.title} (medtune study {report.name}, scale {report.scale})".replace("\n", " ")]
+    parts += [f"% {name}: {meaning}".replace("\n", " ") for name, meaning in report.banners]
+    for table in report.tables:
+        shaped = paper_shaped(report, table)
+        caption = f"{shaped.title}{''.join(f'. {name}' for name, _ in report.banners)}"
+        rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in shaped.rows]
+        parts += [
+            r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(shaped.columns) - 1)}}}", r"\toprule",
+            " & ".join(map(_tex, shaped.columns)) + r" \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
+            r"\end{table}", "",
+        ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def _tex(cell: Cell) -> str:
+    if cell is None:
+        return "--"
+    text = f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+    return "".join(_TEX.get(letter, letter) for letter in text)
+
+
+def study_tables(report: StudyReport) -> Mapping[str, Table]:
+    """Returns the tables of a study by name, as they are also sent to W&B."""
+    shaped = {table.name: paper_shaped(report, table) for table in report.tables}
+    return {**shaped, "cells": cell_table(report), "runs": run_table(report), "departures": departure_table(report)}

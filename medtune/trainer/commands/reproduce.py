@@ -1,0 +1,237 @@
+"""`medtune reproduce`: fills a paper's table with rows of our own, and writes it beside the published one."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from medtune.eval.data_label import DataLabel
+from medtune.eval.scoring.tables import table_text
+from medtune.eval.studies.cells import study_cells
+from medtune.eval.studies.page import StudyReport, departure_table, paper_shaped, write_study
+from medtune.trainer.commands.arguments import Commands, add_overrides
+from medtune.trainer.launch.held import held
+from medtune.trainer.launch.slurm import SlurmArray, submit_array
+from medtune.trainer.recipe.schema import LogBlock
+from medtune.trainer.series.runs import refuse_launchers, run_unfinished
+from medtune.trainer.studies.answers import collected, result_of
+from medtune.trainer.studies.planned import DATA, ROWS, PlannedRow, planned_rows
+from medtune.trainer.studies.requirements import requirements_text
+from medtune.trainer.studies.study import FULL, OpenedStudy, open_study
+
+STUDY_FILE = "study.json"
+
+
+def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "study", metavar="STUDY", help="The name of a study (`medtune list studies`), or the path of a YAML file."
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="The folder of the study; required but with --dry.")
+    parser.add_argument(
+        "--rows", nargs="+", default=[], metavar="NAME", help="Makes only these rows (default: all rows of the study)."
+    )
+    parser.add_argument(
+        "--scale",
+        default=FULL,
+        metavar="NAME",
+        help="A smaller scale of the study, such as pocket: simulated data and small models, labelled as such "
+        "everywhere (default: %(default)s, the released data and the models of the paper).",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="A prepared folder that every row is asked and learns from, in place of the study's (default: none).",
+    )
+    parser.add_argument(
+        "--reuse",
+        type=Path,
+        nargs="+",
+        default=[Path("runs")],
+        metavar="DIR",
+        help="Folders in which finished runs are looked for; one with the same recipe, data and weights is taken, "
+        "whoever made it (default: runs).",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="Goes on in a folder that holds rows: finished rows are kept."
+    )
+    parser.add_argument(
+        "--collect", action="store_true", help="Makes no run: writes the page of the rows that are finished."
+    )
+    parser.add_argument(
+        "--wandb",
+        choices=("auto", "online", "offline", "disabled"),
+        default="auto",
+        help="Whether the tables go to W&B, as log.wandb of a recipe (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--project", default="medtune", metavar="NAME", help="The project at W&B (default: %(default)s)."
+    )
+    parser.add_argument(
+        "--dry",
+        action="store_true",
+        help="Says what each row needs, and makes nothing; with --slurm: prints the scripts.",
+    )
+    parser.add_argument(
+        "--slurm",
+        metavar="KEY=VALUE,...",
+        help="Submits an array job with a task for each row, and a job behind it that writes the page, for instance "
+        "time=24:00:00,gpus=4 (default: the rows are made here, one after another).",
+    )
+    add_overrides(parser, of="study", example="seeds=5")
+
+
+def reproduce_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Makes the rows that are not there, writes the page, prints the tables and returns the exit status."""
+    opened = open_study(options.study, scale=options.scale, rows=options.rows, overrides=options.overrides)
+    if options.dry and options.slurm is None:
+        print(requirements_text(opened, data=options.data))
+        return 0
+    if options.out is None:
+        raise ValueError("reproduce needs --out: the folder of the study")
+    refuse_launchers("reproduce")
+    _refuse_other_study(opened, options)
+    if options.slurm is not None:
+        return _submit(opened, options, arguments)
+    with held(options.out):
+        if not options.collect and (status := _make(opened, options)):
+            return status
+        return _write(opened, options)
+
+
+def _refuse_other_study(opened: OpenedStudy, options: argparse.Namespace) -> None:
+    out: Path = options.out
+    begun = out / ROWS
+    if not begun.is_dir() and not (out / STUDY_FILE).is_file():
+        return
+    if (out / STUDY_FILE).is_file():
+        from medtune.eval.results.typed_json import read_json
+
+        there = read_json(out / STUDY_FILE, dict[str, Any])
+        if (there.get("study"), there.get("scale")) != (opened.name, opened.scale):
+            raise ValueError(
+                f"{out} holds the study {there.get('study')} at the scale {there.get('scale')}, not {opened.name} at "
+                f"{opened.scale}. Give another --out"
+            )
+    if not (options.resume or options.collect):
+        raise ValueError(f"{out} holds rows of a study already: go on with --resume, or give another --out")
+
+
+def _make(opened: OpenedStudy, options: argparse.Namespace) -> int:
+    data = _data(opened, options)
+    if opened.simulated and options.data is None and (status := _simulate(opened, options.out / DATA)):
+        return status
+    for each in planned_rows(opened, options.out, data=data, reuse=options.reuse):
+        if each.found:
+            print(f"\n{each.planned.title}: taken from {each.found}", flush=True)
+            continue
+        print(f"\n{each.planned.title}", flush=True)
+        if status := run_unfinished(_start, _arguments_of(opened, each), each.planned, resume=True):
+            return status
+    return 0
+
+
+def _data(opened: OpenedStudy, options: argparse.Namespace) -> Path | None:
+    """Returns the prepared folder that replaces those of the recipes; None where they keep theirs."""
+    if options.data is not None:
+        given: Path = options.data
+        return given
+    return options.out / DATA if opened.simulated else None
+
+
+def _simulate(opened: OpenedStudy, folder: Path) -> int:
+    simulated = opened.simulated
+    if simulated is None or (folder / "manifest.json").is_file():
+        return 0
+    number = [] if simulated.patients is None else ["--limit", str(simulated.patients)]
+    print(f"simulated data: {simulated.source}", flush=True)
+    return _start(
+        [
+            "prepare", opened.study.benchmark, "--source", simulated.source, "--out", str(folder), "--seed",
+            str(simulated.seed), *number,
+        ]
+    )  # fmt: skip
+
+
+def _start(arguments: Sequence[str]) -> int:
+    from medtune.trainer.commands.cli import parser
+
+    options = parser([arguments[0]]).parse_args(list(arguments))
+    return int(options.command(options, list(arguments)))
+
+
+def _arguments_of(opened: OpenedStudy, each: PlannedRow) -> list[str]:
+    recipe = str(each.row.recipe)
+    if recipe.endswith((".yaml", ".yml")):
+        recipe = str((opened.file.parent / recipe) if not Path(recipe).is_file() else Path(recipe))
+    return [opened.study.work, recipe]
+
+
+def _submit(opened: OpenedStudy, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    data = _data(opened, options)
+    if (
+        opened.simulated
+        and options.data is None
+        and not options.dry
+        and (status := _simulate(opened, options.out / DATA))
+    ):
+        return status
+    planned = planned_rows(opened, options.out, data=data, reuse=options.reuse)
+    runs = [
+        (*_arguments_of(opened, each), "--out", str(each.planned.folder), "--set", *each.planned.settings)
+        for each in planned
+        if each.found is None
+    ]
+    if not runs:
+        print("every row is there already: writing the page here")
+        return _write(opened, options)
+    array = SlurmArray(options.slurm, options.out, tuple(runs), tuple(arguments))
+    return submit_array(array, dry=options.dry)
+
+
+def _write(opened: OpenedStudy, options: argparse.Namespace) -> int:
+    report = study_report(opened, options.out, data=_data(opened, options), reuse=options.reuse)
+    paths = write_study(options.out, report)
+    from medtune.trainer.studies.wandb_run import send_study
+
+    for table in (*(paper_shaped(report, table) for table in report.tables), departure_table(report)):
+        print(f"\n{table_text(table)}")
+    said = send_study(report, options.out, LogBlock(wandb=options.wandb, project=options.project))
+    print(*filter(None, ["", *map(str, paths), said]), sep="\n")
+    return 0
+
+
+def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Sequence[Path] = ()) -> StudyReport:
+    """Returns what the finished rows of a study say; rows without answers are named."""
+    folders: dict[str, list[Path]] = {}
+    for each in planned_rows(opened, out, data=data, reuse=reuse):
+        if result_of(each.folder) is not None:
+            folders.setdefault(each.row.name, []).append(each.folder)
+    found = []
+    for row in opened.rows:
+        runs = folders.get(row.name, [])
+        is_whole = row.recipe is None or len(runs) == opened.study.seeds
+        found.append(collected(opened, row, runs if is_whole else (), data or opened.study.data))
+    cells = study_cells(opened.tables, [each.answers for each in found])
+    return StudyReport(
+        name=opened.name,
+        title=opened.title,
+        scale=opened.scale,
+        benchmark=opened.study.benchmark,
+        source="; ".join(dict.fromkeys(table.source for table in opened.tables)),
+        banners=_banners([each.label for each in found if each.label]),
+        tables=opened.tables,
+        rows=tuple(each.answers for each in found),
+        cells=tuple(cells),
+        runs=tuple(run for each in found for run in each.runs),
+        left_out=opened.study.left_out if opened.scale == FULL else {},
+        missing=tuple(each.answers.name for each in found if not each.answers.runs),
+        fetch=opened.study.fetch,
+    )
+
+
+def _banners(labels: Sequence[DataLabel]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(banner for label in labels for banner in label.banners()))
+
+
+COMMANDS: Commands = {"reproduce": (reproduce_arguments, reproduce_command)}

@@ -1,0 +1,1 @@
+"""Series of runs that are pooled: seeds, a grid, folds and the rows of a study."""

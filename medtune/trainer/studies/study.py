@@ -1,0 +1,284 @@
+"""Reads a study from its YAML file and checks it: the tables of a paper that it fills, and the rows that fill them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from medtune.benchmarks import find_benchmark
+from medtune.data import catalog
+from medtune.data.catalog import nearest
+from medtune.data.types import Condition
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.studies.published import Phase, PublishedTable
+from medtune.trainer.recipe.build import build, merge, override_layer, read_layer
+from medtune.trainer.recipe.read import find_recipe, read_recipe
+from medtune.trainer.recipe.schema import Recipe
+
+FULL = "full"
+"""The scale of a study on the released data, with the models of the paper."""
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """A row of a study: a recipe, the predictions of any tool, or masks, with what they are compared with.
+
+    Attributes:
+        name: Its name on the page, and that of its folder.
+        published: The row of the paper's tables that it is compared with; None is that of its own name, if any.
+        recipe: The recipe that gives the answers.
+        set: The values that replace those of the recipe, by their full key.
+        predictions: In place of a recipe, the files or folders with predictions, by the condition that was asked under.
+        masks: In place of a recipe, a folder with masks that answer as `medtune oracle` does.
+        parser: The parser that reads the answers; None is that of the recipe, or the benchmark's first.
+    """
+
+    name: str
+    published: str | None = None
+    recipe: str | None = None
+    set: dict[str, Any] = field(default_factory=dict)
+    predictions: dict[Condition, tuple[Path, ...]] = field(default_factory=dict)
+    masks: Path | None = None
+    parser: str | None = None
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The data that a smaller scale of a study simulates.
+
+    Attributes:
+        source: The source that draws them.
+        patients: The number of patients that are drawn; None is the source's own.
+        seed: The seed of the simulation.
+    """
+
+    source: str
+    patients: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A smaller scale of a study, on simulated data with small models.
+
+    Attributes:
+        data: The data, which are simulated once in the folder of the study.
+        rows: The rows at this scale.
+        set: The values that replace those of the recipe of every row.
+    """
+
+    data: Simulated
+    rows: tuple[StudyRow, ...]
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table or figure of a paper, and the rows that fill it.
+
+    Attributes:
+        benchmark: The benchmark of the paper.
+        tables: The names of its published tables that the study fills.
+        work: Whether a row is trained and evaluated before and after (run), or evaluated alone (eval).
+        data: The prepared folder with the released data, for rows without a recipe; a recipe names its own.
+        fetch: What a reader has to fetch, and from where, in words.
+        rows: The rows on the released data.
+        left_out: The rows of the paper that no row fills, with the reason.
+        seeds: The number of runs of each row, which differ in `train.seed`.
+        split: The split that is asked.
+        scales: Smaller scales by name.
+    """
+
+    benchmark: str
+    tables: tuple[str, ...]
+    work: Literal["run", "eval"]
+    data: Path
+    fetch: str
+    rows: tuple[StudyRow, ...]
+    left_out: dict[str, str] = field(default_factory=dict)
+    seeds: int = 1
+    split: Literal["test", "val", "train"] = "test"
+    scales: dict[str, Scale] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OpenedStudy:
+    """A study at one scale, with what it names."""
+
+    name: str
+    title: str  # The first line of its file.
+    file: Path
+    study: Study
+    scale: str
+    benchmark: Benchmark
+    tables: tuple[PublishedTable, ...]
+    rows: tuple[StudyRow, ...]  # The rows of this scale that were asked for, with the settings of the scale.
+
+    @property
+    def simulated(self) -> Simulated | None:
+        """The data that are simulated; None for the released ones."""
+        return None if self.scale == FULL else self.study.scales[self.scale].data
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that a row of this study has."""
+        return ("zero_shot", "final") if self.study.work == "run" else ("zero_shot",)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions that the columns of the tables read."""
+        read = (condition for table in self.tables for column in table.columns for condition in column.conditions)
+        return tuple(dict.fromkeys(("image", *read)))
+
+
+def find_study(name: str) -> Path:
+    """Returns the file of a study: by its name in medtune or a plugin, or by its path."""
+    if name.endswith((".yaml", ".yml")):
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"no study file {name}")
+        return Path(name)
+    return catalog.find(catalog.STUDIES, name).file
+
+
+def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overrides: Sequence[str] = ()) -> OpenedStudy:
+    """Returns a study that was read, checked and reduced to the rows that are asked for; none named is all.
+
+    Args:
+        overrides: Values that replace those of the study, as KEY=VALUE.
+    """
+    file = find_study(name)
+    layers = [read_layer(file), *map(override_layer, overrides)]
+    study = build(Study, merge(layers), layers)
+    benchmark = find_benchmark(study.benchmark)
+    tables = _tables(study, benchmark, file)
+    taken = _of_scale(study, scale, file)
+    _check_names(taken, file)
+    chosen = _chosen(taken, rows, file)
+    known = {row for table in tables for row in table.printed}
+    opened = OpenedStudy(
+        name=file.stem,
+        title=file.read_text("utf-8").lstrip("# ").partition("\n")[0],
+        file=file,
+        study=study,
+        scale=scale,
+        benchmark=benchmark,
+        tables=tables,
+        rows=tuple(_with_published(row, known, file) for row in chosen),
+    )
+    for row in opened.rows:
+        _check_row(opened, row)
+    return opened
+
+
+def _tables(study: Study, benchmark: Benchmark, file: Path) -> tuple[PublishedTable, ...]:
+    known = {table.name: table for table in benchmark.published_tables()}
+    if not study.tables:
+        raise ValueError(f"{file}: tables is empty; name published tables of {study.benchmark}: {', '.join(known)}")
+    for name in study.tables:
+        if name not in known:
+            raise ValueError(
+                f"{file}: tables: {study.benchmark} has no published table {name!r}.{nearest(name, known)} There are: "
+                f"{', '.join(known) or 'none'}"
+            )
+    if study.seeds < 1:
+        raise ValueError(f"{file}: seeds is {study.seeds}; wanted 1 or more")
+    return tuple(known[name] for name in study.tables)
+
+
+def _of_scale(study: Study, scale: str, file: Path) -> tuple[StudyRow, ...]:
+    if scale == FULL:
+        return study.rows
+    if scale not in study.scales:
+        known = ", ".join((FULL, *study.scales))
+        raise ValueError(f"{file}: there is no scale {scale!r}.{nearest(scale, study.scales)} There are: {known}")
+    found = study.scales[scale]
+    return tuple(replace(row, set={**found.set, **row.set}) for row in found.rows)
+
+
+def _check_names(rows: Sequence[StudyRow], file: Path) -> None:
+    twice = [name for name, times in Counter(row.name for row in rows).items() if times > 1]
+    if twice:
+        raise ValueError(f"{file}: rows: two rows are named {twice[0]!r}; give each a name of its own")
+    for row in rows:
+        if not row.name.strip() or "/" in row.name or row.name.startswith("."):
+            raise ValueError(f"{file}: row {row.name!r}, name: it is that of a folder: no / and no . in front")
+        given = [bool(row.recipe), bool(row.predictions), row.masks is not None]
+        if sum(given) != 1:
+            raise ValueError(f"{file}: row {row.name!r}: give one of recipe, predictions and masks")
+
+
+def _chosen(rows: Sequence[StudyRow], names: Sequence[str], file: Path) -> list[StudyRow]:
+    known = {row.name: row for row in rows}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{file}: there is no row {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+    return [row for row in rows if not names or row.name in names]
+
+
+def _with_published(row: StudyRow, known: set[str], file: Path) -> StudyRow:
+    if row.published is None:
+        return replace(row, published=row.name) if row.name in known else row
+    if row.published not in known:
+        raise ValueError(
+            f"{file}: row {row.name!r}, published: no table of the study has a row {row.published!r}."
+            f"{nearest(row.published, known)} There are: {', '.join(sorted(known)) or 'none'}"
+        )
+    return row
+
+
+def _check_row(opened: OpenedStudy, row: StudyRow) -> None:
+    where = f"{opened.file}: row {row.name!r}"
+    if row.parser is not None and row.parser not in opened.benchmark.parsers:
+        parsers = ", ".join(opened.benchmark.parsers)
+        raise ValueError(
+            f"{where}, parser: {opened.study.benchmark} has no parser {row.parser!r}. There are: {parsers}"
+        )
+    if row.masks is not None and opened.benchmark.oracle is None:
+        raise ValueError(f"{where}, masks: no mask tells the answers of {opened.study.benchmark}")
+    if row.recipe is None:
+        _check_phases(opened, where)
+        return
+    try:
+        find_recipe(row.recipe)
+        recipe = recipe_of(opened, row)
+    except (ValueError, FileNotFoundError) as error:
+        raise type(error)(f"{where}, recipe {row.recipe}: {error}") from error
+    _check_recipe(opened, row, recipe, where)
+
+
+def _check_phases(opened: OpenedStudy, where: str) -> None:
+    both = [column.name for table in opened.tables for column in table.columns if len(column.phases) > 1]
+    if both:
+        raise ValueError(
+            f"{where}: the column {both[0]!r} needs answers before and after training, which predictions are not"
+        )
+
+
+def _check_recipe(opened: OpenedStudy, row: StudyRow, recipe: Recipe, where: str) -> None:
+    if recipe.data.benchmark != opened.study.benchmark:
+        raise ValueError(
+            f"{where}, recipe: {row.recipe} is about {recipe.data.benchmark}, the study about {opened.study.benchmark}"
+        )
+    missing = [each for each in opened.conditions if each not in recipe.eval.conditions]
+    if missing:
+        raise ValueError(
+            f"{where}, recipe: its eval.conditions lack {', '.join(missing)}, which columns of "
+            f"{', '.join(opened.study.tables)} read; add them under set"
+        )
+    if opened.study.work == "run" and recipe.model.endpoint is not None:
+        raise ValueError(f"{where}, recipe: a served model is not trained; this study compares before and after")
+
+
+def recipe_of(opened: OpenedStudy, row: StudyRow) -> Recipe:
+    """Returns the recipe of a row, with its settings."""
+    if row.recipe is None:
+        raise ValueError(f"row {row.name!r} has no recipe")
+    return read_recipe(row.recipe, settings(row.set))
+
+
+def settings(values: Mapping[str, Any]) -> list[str]:
+    """Returns the settings as KEY=VALUE, each value in YAML's flow style."""
+    import json
+
+    return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in values.items()]
