@@ -17,6 +17,8 @@ COUNTED = {
     "ctlesionvqa": {
         "table3": 34 * (5 + 5 + 1),
         "table4": 72,
+        "figure4": 0,
+        "figure6": 0,
         "table10": 30,
         "table11": 30,
         "table12": 60,

@@ -27,6 +27,7 @@ _LESIONS = {
     "pancreatic_lesion": "pancreatic lesion existence",
 }
 _RATES = ("sens", "spec", "acc")
+_NOT_PRINTED = "The figure's numbers are not in the text of the paper."
 _DIFFERS = (
     "Five accuracies of Table 10 and one of Table 11 differ from Table 3; in all of them the sensitivity and the "
     "specificity of Tables 12 and 13 agree with Table 3."
@@ -34,10 +35,12 @@ _DIFFERS = (
 
 
 def published_tables() -> Sequence[PublishedTable]:
-    """Returns the tables `table3`, `table4` and `table10` to `table13`."""
+    """Returns `table3`, `table4`, `table10` to `table13`, and of figures, whose numbers are not printed, two more."""
     return (
         _table3(),
         _table4(),
+        _figure4(),
+        _figure6(),
         *(_accuracies(name, format_) for name, format_ in zip(("table10", "table11"), FORMATS, strict=True)),
         *(_rates(name, format_) for name, format_ in zip(("table12", "table13"), FORMATS, strict=True)),
     )
@@ -117,6 +120,30 @@ def _table4() -> PublishedTable:
     )
     title = "CTLesionVQA: recognition of lesions, multiple choice, percent"
     return PublishedTable("table4", title, _where(4), columns, cells, notes)
+
+
+def _figure4() -> PublishedTable:
+    columns = tuple(
+        PublishedColumn(f"{format_}: {name}", _whole_mean(format_, V1[type_]), ("final",))
+        for format_ in FORMATS
+        for name, type_ in TYPES.items()
+    )
+    title = "CTLesionVQA: trained with and without measurement and recognition"
+    return PublishedTable("figure4", title, f"{_SOURCE}, Figure 4", columns, {}, (_NOT_PRINTED,))
+
+
+def _figure6() -> PublishedTable:
+    columns = tuple(
+        PublishedColumn(
+            f"{format_}: {subtype}",
+            of_metric(scoring.youden(), "final", covers=_about(format_, (subtype,))),
+            ("final",),
+        )
+        for format_ in FORMATS
+        for subtype in V1["recognition"]
+    )
+    title = "CTLesionVQA: Youden's index of the subtypes of recognition"
+    return PublishedTable("figure6", title, f"{_SOURCE}, Figure 6", columns, {}, (_NOT_PRINTED,))
 
 
 def _rate(rate: str, format_: str, subtype: str, *, scale: float = 1.0) -> Measure:

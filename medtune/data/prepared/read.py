@@ -1,7 +1,7 @@
 """Opens a prepared folder and gives its questions and media groups."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +52,7 @@ class Prepared:
     crop_organs: tuple[str, ...] = TARGETS  # The target of all other volumes that are cropped.
     blind: bool = False  # Whether questions come without their media, for models of text alone.
     _rows: Mapping[Split, Sequence[int]] | None = field(default=None, repr=False)
+    _in_folds: bool = False
     _fold_of: Sequence[int] = field(default=(), repr=False)
 
     @property
@@ -103,8 +104,7 @@ class Prepared:
 
     def each_question(self, split: Split) -> Iterator[Question]:
         """Yields the questions of a split in the folder's order, of which few are in memory at a time."""
-        start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
-        rows = range(start, start + self.num_questions(split)) if self._rows is None else self._rows[split]
+        rows = self._rows_of(split)
         for first in range(0, len(rows), _AT_ONCE):
             chosen = rows[first : first + _AT_ONCE]
             if isinstance(chosen, range):
@@ -112,8 +112,40 @@ class Prepared:
             else:
                 table = self._questions.take(chosen)
             for row, question in zip(chosen, read_questions(table), strict=True):
-                asked = question if self._rows is None else self._in_fold(question, split, row)
+                asked = self._in_fold(question, split, row) if self._in_folds else question
                 yield self._about_organ(asked) if self.by_organ else asked
+
+    def _rows_of(self, split: Split) -> Sequence[int]:
+        if self._rows is not None:
+            return self._rows[split]
+        start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
+        return range(start, start + self.num_questions(split))
+
+    def asking(self, split: Split, only: Mapping[str, Sequence[str]], *, named_by: str) -> "Prepared":
+        """Returns the folder with only those questions of a split whose facets have one of the named values each.
+
+        Args:
+            only: The values by facet; without any, the folder itself is returned.
+            named_by: The field that names them, for a message.
+        """
+        if not only:
+            return self
+        rows: dict[Split, Sequence[int]] = {each: self._rows_of(each) for each in SPLITS}
+        whole = replace(self, by_organ=False)
+        asked = list(zip(rows[split], whole.each_question(split), strict=True))
+        kept = [(row, question) for row, question in asked if has_facets(question, only)]
+        if not kept:
+            wanted = " and ".join(f"{facet} {' or '.join(values)}" for facet, values in only.items())
+            known = known_facets(question for _, question in asked)
+            raise ValueError(f"{self.root}: {named_by}: no question of the split {split!r} has {wanted}; {known}")
+        rows[split] = [row for row, _ in kept]
+        questions = [question for _, question in kept]
+        made = replace(
+            self.manifest,
+            counts={**self.manifest.counts, split: count_questions(questions)[split]},
+            num_patients={**self.manifest.num_patients, split: count_patients(questions)[split]},
+        )
+        return replace(self, manifest=made, _rows=rows)
 
     def in_folds(self, folds: int | None, fold: int | None = None) -> "Prepared":
         """Returns the folder divided for a cross-validation by patient; without `folds`, the folder itself.
@@ -153,7 +185,7 @@ class Prepared:
         drawn = draw_missing_splits(divided, digests, seed=made.seed, fractions=made.fractions, alike=alike).questions
         rows = {split: [row for row, question in enumerate(drawn) if question.split == split] for split in SPLITS}
         made = replace(made, counts=count_questions(drawn), num_patients=count_patients(drawn), split_leaks={})
-        return replace(self, manifest=made, _rows=rows, _fold_of=() if fold else numbers)
+        return replace(self, manifest=made, _rows=rows, _in_folds=True, _fold_of=() if fold else numbers)
 
     def _in_fold(self, question: Question, split: Split, row: int) -> Question:
         # The facet is about the split of the folder; look-alikes are in one fold.
@@ -195,6 +227,20 @@ class Prepared:
             return replace(ref, target=target)
         others = tuple(organ for organ in shown_masks(ref) if organ in self.crop_organs)
         return replace(ref, target=target or others, crop_mm=self.crop_mm)
+
+
+def has_facets(question: Question, only: Mapping[str, Sequence[str]]) -> bool:
+    """Returns whether each facet that `only` names has one of its values there."""
+    return all(question.facets.get(facet) in values for facet, values in only.items())
+
+
+def known_facets(questions: Iterable[Question]) -> str:
+    """Returns which values the facets of some questions have, in words, at most eight of each."""
+    facets: dict[str, set[str]] = {}
+    for question in questions:
+        for facet, value in question.facets.items():
+            facets.setdefault(facet, set()).add(value)
+    return "there are " + "; ".join(f"{facet}: {', '.join(sorted(values)[:8])}" for facet, values in facets.items())
 
 
 def shown_masks(ref: MediaRef) -> tuple[str, ...]:

@@ -127,8 +127,9 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     prepared, benchmark = open_for_model(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
     )
-    asked = prepared.questions(recipe.eval.split)
     options = recipe.eval
+    prepared = prepared.asking(options.split, options.only, named_by="eval.only")
+    asked = prepared.questions(options.split)
     drawn = _drawn(prepared, options.split, options.questions, "", limit=limit, seed=recipe.train.seed)
     benchmark = benchmark.for_part(asked, drawn=drawn.questions)
     recipe = with_readings(as_published(recipe, benchmark), asked)

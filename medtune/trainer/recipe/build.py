@@ -157,7 +157,14 @@ def _children(tree: object) -> dict[str, object]:
 
 Hint = object
 """A type as `typing.get_type_hints` returns it: a class, a union, a literal or a generic alias."""
-_WORDS: dict[object, str] = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
+_WORDS: dict[object, str] = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    Path: "path",
+    typing.Any: "value",
+}
 _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 
 
@@ -287,7 +294,7 @@ def _value(hint: Hint, value: object, place: Place, layers: Sequence[Layer], *, 
             _key(inner[0], key, place, layers): _value(inner[1], each, (*place, str(key)), layers)
             for key, each in value.items()
         }
-    return _single(hint, value, place, layers)
+    return value if hint is typing.Any else _single(hint, value, place, layers)
 
 
 def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> object:

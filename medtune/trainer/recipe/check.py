@@ -33,6 +33,11 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(f"grid.{empty[0]} has no values; leave it out, or say which values to run with")
     if evaluation.readings == ():
         raise ValueError("eval.readings is empty; it must hold likelihood, generation or both")
+    if evaluation.only and evaluation.split == "train":
+        raise ValueError(
+            "eval.only is set and eval.split is train: it would restrict what is learnt too; set train.stages.only for "
+            "that, or choose another eval.split"
+        )
     if "image" not in evaluation.conditions:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
     if evaluation.bertscore is not None:

@@ -278,6 +278,8 @@ class EvalBlock:
             what is shown with the question. "image" has to be among them.
         conditions_at: The phases of `medtune run` that ask under all of them; the others ask only under "image".
         parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
+        only: Restricts what results are measured on to some questions of the split: for each facet that is named here,
+            a question must have one of the values. None of the paper's numbers is about such a part.
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
         val_questions: Number of questions in each evaluation during training; they are always the same ones.
@@ -304,6 +306,7 @@ class EvalBlock:
     conditions: tuple[Condition, ...] = ("image", "text_only")
     conditions_at: tuple[Literal["zero_shot", "final"], ...] = ("final",)
     parser: str | None = None
+    only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     questions: Count | None = None
     every_steps: Count = 20
     val_questions: Count = 100

@@ -49,6 +49,7 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
     prepared, benchmark = open_with_prompts(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
     )
+    prepared = prepared.asking(recipe.eval.split, recipe.eval.only, named_by="eval.only")
     folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
     asked = prepared.questions(recipe.eval.split)
     benchmark = benchmark.for_part(asked, drawn=answered_of(folder, asked))

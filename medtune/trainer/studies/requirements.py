@@ -49,7 +49,11 @@ def _of_row(opened: OpenedStudy, row: StudyRow, data: Path | None) -> Iterator[t
     yield "data", _data_said(opened, data or recipe.data.root)
     if recipe.model.endpoint is not None:
         served = recipe.model.endpoint
-        cap = "no cap" if served.max_usd is None else f"at most {served.max_usd:g} USD (model.endpoint.max_usd)"
+        cap = (
+            "not known: give its prices and model.endpoint.max_usd"
+            if served.max_usd is None
+            else f"at most {served.max_usd:g} USD (model.endpoint.max_usd)"
+        )
         yield "served", f"{served.model} at {served.base_url}; costs: {cap}"
         return
     yield from _of_model(recipe)
@@ -69,7 +73,10 @@ def _of_model(recipe: Recipe) -> Iterator[tuple[str, str]]:
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     missing = missing_weights(recipe, entry)
     yield "weights", f"{entry.title}; licence: {entry.licence}; {'not here' if missing else 'here'}"
-    cards = recipe.train.world_size
+    cards, named = recipe.train.world_size, recipe.model.weights
+    if named is not None and not Path(named).is_dir() and not (entry.hub and entry.hub.repo_id == named):
+        yield "size", f"that of {named}, whose configuration is not here; the run needs {cards} card(s)"
+        return
     try:
         least_gb = Planner(entry, Sizes()).least(recipe, Devices(cards, "card", CARDS_GB[-1])) / GB
         parameters = sum(each.numel() for each in entry.skeleton(recipe.model).parameters())

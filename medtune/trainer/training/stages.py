@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
 from medtune.data.media.augment import group_by_allowed_changes
-from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.read import Prepared, has_facets, known_facets
 from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
 from medtune.models.tuning.apply import PartRow
@@ -44,7 +44,8 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
     groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:
-        raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
+        known = known_facets(question for group in groups for question in group.questions)
+        raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {known}")
     if wanted := recipe.data.augment:
         allowed_changes = find_benchmark(prepared.manifest.benchmark).allowed_changes
         chosen = [piece for group in chosen for piece in group_by_allowed_changes(group, wanted, allowed_changes)]
@@ -80,7 +81,7 @@ def _steps(stage: Stage, num_groups: int) -> int:
 
 
 def _only(group: MediaGroup, only: Mapping[str, Sequence[str]]) -> MediaGroup:
-    kept = [q for q in group.questions if all(q.facets.get(facet) in values for facet, values in only.items())]
+    kept = [question for question in group.questions if has_facets(question, only)]
     return dataclasses.replace(group, questions=tuple(kept))
 
 
@@ -93,14 +94,6 @@ def _split(group: MediaGroup, most: int) -> list[MediaGroup]:
 
 def _wanted(only: Mapping[str, Sequence[str]]) -> str:
     return " and ".join(f"{facet} {' or '.join(values)}" for facet, values in only.items())
-
-
-def _known(groups: Sequence[MediaGroup]) -> str:
-    facets: dict[str, set[str]] = {}
-    for question in (question for group in groups for question in group.questions):
-        for facet, value in question.facets.items():
-            facets.setdefault(facet, set()).add(value)
-    return "there are " + "; ".join(f"{facet}: {', '.join(sorted(values)[:8])}" for facet, values in facets.items())
 
 
 MEASURED: Mapping[str, bool] = {
