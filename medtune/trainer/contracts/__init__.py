@@ -20,7 +20,13 @@ The name of the function states the requirement, for instance `answers_are_among
 """
 
 
-_MODULES = {"benchmarks": "of_data", "sources": "of_data", "metrics": "of_recipes", "recipes": "of_recipes"}
+_MODULES = {
+    "benchmarks": "of_data",
+    "sources": "of_data",
+    "metrics": "of_recipes",
+    "recipes": "of_recipes",
+    "studies": "of_recipes",
+}
 """The modules of this folder with the contracts of kinds, each under the kind's name in capitals; others: of_models."""
 
 

@@ -21,6 +21,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.contracts import Contract
 from medtune.trainer.recipe.read import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.studies.study import OpenedStudy, open_study
 
 HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
@@ -80,6 +81,31 @@ RECIPES = Contract(
         what_it_resolves_to_reads_back_the_same,
     ),
 )
+
+
+@contextmanager
+def opened_study(name: str) -> Iterator[OpenedStudy]:
+    yield open_study(name)
+
+
+def its_header_says_source_and_command(found: OpenedStudy) -> Iterator[str]:
+    head = [line for line in found.file.read_text("utf-8").splitlines() if line.startswith("#")]
+    if not found.title.endswith("."):
+        yield "the first line has to be a comment that says in one sentence what the study fills, with a full stop"
+    for word in ("Source:", "Command:"):
+        if not any(line.startswith(f"# {word}") for line in head):
+            yield f"the header has no line `# {word} ...`"
+
+
+def every_scale_of_it_can_be_opened(found: OpenedStudy) -> Iterator[str]:
+    """Complains about a scale whose rows or source do not exist; most faults of rows raise errors of their own."""
+    for scale, held in found.study.scales.items():
+        if held.data.source not in found.benchmark.sources:
+            yield f"scales.{scale}.data.source: {found.study.benchmark} has no source {held.data.source!r}"
+        open_study(str(found.file), scale=scale)
+
+
+STUDIES = Contract(opened_study, (its_header_says_source_and_command, every_scale_of_it_can_be_opened))
 
 
 OPTIONS = ("a", "b", "c")
