@@ -93,9 +93,9 @@ def test_four_subtypes_have_no_total_average() -> None:
     recognition = next(question for question in ct.examples if question.facets["subtype"] == "liver lesion existence")
     found = _scored(ct, [recognition], unlike_published="")
     table = next(table for table in found.tables if table.title.startswith("Table 3"))
-    ours = {(row[0], row[1]): row[-2:] for row in table.rows}
-    assert ours["Recognition", "liver lesion existence"] == (1.0, 1)
-    assert {cells for (_, subtype), cells in ours.items() if "Average" in str(subtype)} == {(None, None)}
+    ours = {row[0]: row[-2:] for row in table.rows}
+    assert ours["liver lesion existence"] == (1.0, 1)
+    assert {cells for name, cells in ours.items() if "average" in str(name)} == {(None, None)}
 
 
 def test_apart_from_the_published_columns_ours_has_a_table_of_its_own() -> None:

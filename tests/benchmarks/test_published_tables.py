@@ -15,7 +15,8 @@ COUNTED = {
     "u2_bench": {"table1": 24 * 17 - 7, "table2": 17, "table3": 6},
     "rexsonovqa": {"mcq": 4 * 8, "free": 4 * 24, "section5": 21},
     "ctlesionvqa": {
-        "table3": 34 * (5 + 5 + 1),
+        "table3_multi_choice": 34 * (5 + 1),
+        "table3_free_text": 34 * 5,
         "table4": 72,
         "figure4": 0,
         "figure6": 0,
@@ -87,11 +88,9 @@ def of_ctlesionvqa(shared: Path) -> Iterator[Found]:
 
     for row in of(3):
         name = f"{row['type']}, average" if row["is_average"] else row["subtype"]
-        yield "ctlesionvqa", "table3", "random guessing", f"multi_choice: {name}", row["random_multi_choice"]
+        yield "ctlesionvqa", "table3_multi_choice", "random guessing", name, row["random_multi_choice"]
         for kind in ("multi_choice", "free_text"):
-            yield from (
-                ("ctlesionvqa", "table3", model, f"{kind}: {name}", value) for model, value in row[kind].items()
-            )
+            yield from (("ctlesionvqa", f"table3_{kind}", model, name, value) for model, value in row[kind].items())
     for row in of(4):
         yield from (("ctlesionvqa", "table4", row["model"], key, row[key]) for key in row if key != "model")
     for number in (10, 11):

@@ -12,7 +12,10 @@ from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import of_metric, percentage, share
 from medtune.eval.studies.published import Answers, Measure, Measured, PublishedColumn, PublishedTable
 
-FORMATS = ("multi_choice", "free_text")
+TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
+FORMATS = tuple(TITLES)
+MULTIPLE_CHOICE = "multi_choice"
+RATES_OF = {"multi_choice": "table12", "free_text": "table13"}
 GUESSING = "random guessing"
 TYPES = {
     "Measurement": "measurement",
@@ -35,9 +38,9 @@ _DIFFERS = (
 
 
 def published_tables() -> Sequence[PublishedTable]:
-    """Returns `table3`, `table4`, `table10` to `table13`, and of figures, whose numbers are not printed, two more."""
+    """Returns Tables 3 (in two halves), 4 and 10 to 13, and Figures 4 and 6, whose numbers are not printed."""
     return (
-        _table3(),
+        *map(_table3, FORMATS),
         _table4(),
         _figure4(),
         _figure6(),
@@ -46,24 +49,24 @@ def published_tables() -> Sequence[PublishedTable]:
     )
 
 
-def _table3() -> PublishedTable:
-    columns = list[PublishedColumn]()
-    cells: dict[str, dict[str, float]] = {GUESSING: {}}
+def _table3(format_: str) -> PublishedTable:
+    columns, cells = list[PublishedColumn](), dict[str, dict[str, float]]()
     for row in published("ctlesionvqa")["table3"]:
-        for format_ in FORMATS:
-            name = f"{format_}: {_name_of(row)}"
-            columns.append(PublishedColumn(name, _mean(row, format_), ("final",), printed_interval=share))
-            for model, value in row[format_].items():
-                cells.setdefault(model, {})[name] = value
-            if format_ == "multi_choice":
-                cells[GUESSING][name] = row["random_multi_choice"]
-    ordered = sorted(columns, key=lambda each: not each.name.startswith(FORMATS[0]))
+        name = _name_of(row)
+        columns.append(PublishedColumn(name, _mean(row, format_), ("final",), printed_interval=share))
+        # As in the paper, only options are guessed: numbers and phrases have nothing to choose from.
+        guessing = {GUESSING: row["random_multi_choice"]} if format_ == "multi_choice" else {}
+        for model, value in {**guessing, **row[format_]}.items():
+            cells.setdefault(model, {})[name] = value
     notes = (
         "Averages are unweighted means over subtypes, as in the paper; ours are there where no subtype is missing.",
-        "Numbers in free text are scored by mean relative accuracy.",
+        "Numbers in free text by mean relative accuracy (strict; right for 0 only if 0).",
         _DIFFERS,
     )
-    return PublishedTable("table3", "CTLesionVQA: five models on 29 subtypes", _where(3), tuple(ordered), cells, notes)
+    return PublishedTable(
+        f"table3_{format_}", f"Table 3, {TITLES[format_]}", _where(3), tuple(columns), cells, notes,
+        unranked=frozenset({GUESSING}), is_turned=True,
+    )  # fmt: skip
 
 
 def _name_of(row: Mapping[str, Any]) -> str:
@@ -118,8 +121,9 @@ def _table4() -> PublishedTable:
         "external data.",
         "Unread answers of ours are wrong.",
     )
-    title = "CTLesionVQA: recognition of lesions, multiple choice, percent"
-    return PublishedTable("table4", title, _where(4), columns, cells, notes)
+    title = "Table 4, lesion recognition, multiple choice, percent"
+    ranked = tuple(each.name for each in columns if each.name.endswith("_acc"))
+    return PublishedTable("table4", title, _where(4), columns, cells, notes, ranked)
 
 
 def _figure4() -> PublishedTable:
@@ -168,9 +172,10 @@ def _rates(name: str, format_: str) -> PublishedTable:
     )
     models = [model for model in rows[0] if model not in ("subtype", "metric")]
     cells = {model: {f"{row['subtype']}, {row['metric']}": row[model] for row in rows} for model in models}
-    title = f"CTLesionVQA: sensitivity and specificity, {format_.replace('_', ' ')}"
+    number = name.removeprefix("table")
     notes = ("Unread answers of ours are wrong on either side.",)
-    return PublishedTable(name, title, _where(name.removeprefix("table")), columns, cells, notes)
+    title = f"Table {number}, {TITLES[format_]}"
+    return PublishedTable(name, title, _where(number), columns, cells, notes, is_turned=True)
 
 
 def _accuracies(name: str, format_: str) -> PublishedTable:
@@ -183,8 +188,11 @@ def _accuracies(name: str, format_: str) -> PublishedTable:
     cells = {model: {row["subtype"]: row[model]["accuracy"] for row in rows} for model in models}
     intervals = {(model, row["subtype"]): Interval(*row[model]["ci95"]) for model in models for row in rows}
     notes = ("The paper's intervals are over five repeated experiments; it names no method.", _DIFFERS)
-    title = f"CTLesionVQA: accuracy of recognition, {format_.replace('_', ' ')}"
-    return PublishedTable(name, title, _where(name.removeprefix("table")), columns, cells, notes, intervals)
+    number = name.removeprefix("table")
+    return PublishedTable(
+        name, f"Table {number}, {TITLES[format_]}", _where(number), columns, cells, notes, is_turned=True,
+        printed_intervals=intervals,
+    )  # fmt: skip
 
 
 def _where(number: object) -> str:

@@ -7,16 +7,8 @@ from string import ascii_uppercase
 from typing import cast
 
 from medtune.benchmarks.ctlesionvqa import scoring, yes_no_table
-from medtune.benchmarks.ctlesionvqa.paper_tables import (
-    FORMATS,
-    Cells,
-    Repeated,
-    rates,
-    repeated,
-    repeats_table,
-    table3,
-    table4,
-)
+from medtune.benchmarks.ctlesionvqa.paper_tables import OURS, Repeated, repeated, repeats_table
+from medtune.benchmarks.ctlesionvqa.published_tables import FORMATS, MULTIPLE_CHOICE, RATES_OF, TITLES, published_tables
 from medtune.benchmarks.ctlesionvqa.scoring import (
     by_cell,
     category_of,
@@ -25,6 +17,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     is_nonzero_number,
     is_number,
     is_positive,
+    mean_chance,
     mean_score,
     numeric_score,
     row_scores,
@@ -40,6 +33,7 @@ from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task, verdict_table
 from medtune.eval.metric import ParsedReply, num_passes, passes_of
 from medtune.eval.scoring.tables import Cell, Table
+from medtune.eval.studies.one_run import answers_of, tables_of_run
 
 _SYSTEM = """You check short answers to questions about lesions and organs in a CT scan of the abdomen. You get a
 question, the reference and what a model said; you do not get the scan, so that the reference is the only truth.
@@ -61,6 +55,8 @@ def is_phrase(question: Question) -> bool:
 
 
 Rows = list[tuple[Cell, ...]]
+Cells = Mapping[tuple[str, str], Sequence[ParsedReply]]
+GUESSED = "guessing"
 LESION_FACETS = ("diameter", "hu_contrast")
 SUBGROUPS = ("sex", "age", "scanner", "phase")
 COLLAPSED = 0.999
@@ -78,12 +74,8 @@ def tables(evidence: Evidence) -> list[Table]:
     """Returns the tables of one evaluation; a table that would hold none of the model's results is left out."""
     parsed = evidence.rows("image")
     cells = by_cell(parsed)
-    made = []
-    for kind in FORMATS:
-        if any(format_ == kind for format_, _ in cells):
-            made += [*table3(cells, kind, evidence.unlike_published), *rates(cells, kind, evidence.unlike_published)]
-    made += [
-        *table4(cells, evidence.unlike_published),
+    made = [
+        *_of_paper(evidence, cells),
         *_official_v2(parsed),
         _readings(evidence),
         _definitions(cells),
@@ -92,6 +84,28 @@ def tables(evidence: Evidence) -> list[Table]:
     made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
     return [table for table in made if table.rows]
+
+
+def _of_paper(evidence: Evidence, cells: Cells) -> list[Table]:
+    """Returns Tables 3 and 4, 12 and 13 with ours; those of a format that was not asked are left out."""
+    known = {table.name: table for table in published_tables()}
+    asked = [kind for kind in FORMATS if any(format_ == kind for format_, _ in cells)]
+    names = [f"table3_{kind}" for kind in asked] + [RATES_OF[kind] for kind in asked] + ["table4"]
+    return [
+        found
+        for name in names
+        for found in tables_of_run(
+            known[name],
+            {OURS: answers_of(evidence)},
+            unlike_published=evidence.unlike_published,
+            more={GUESSED: _chances(cells)} if name == f"table3_{MULTIPLE_CHOICE}" else None,
+        )
+    ]
+
+
+def _chances(cells: Cells) -> Mapping[str, float]:
+    """Returns the accuracy that guessing gives on the questions of each subtype with options."""
+    return {name: mean_chance(rows) for (format_, name), rows in cells.items() if format_ == MULTIPLE_CHOICE}
 
 
 def repeat_tables(evidence: Evidence) -> list[Table]:
@@ -146,7 +160,7 @@ def _readings(evidence: Evidence) -> Table:
         halves = [[row for row in parsed if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
         means = [subtype_mean().value(half) if half else None for half in halves]
         rows.append((name, *means, unread, len(parsed)))
-    columns = ("parser", *(f"{name}, subtype mean" for name in FORMATS.values()), "unread", "n")
+    columns = ("parser", *(f"{name}, subtype mean" for name in TITLES.values()), "unread", "n")
     return Table("How answers are read", columns, tuple(rows))
 
 
@@ -174,7 +188,7 @@ def _collapse(cells: Cells) -> Table:
             verdict = "always one answer" if share > COLLAPSED else ""
             accuracy = (counts.yes_yes + counts.no_no) / counts.n
             majority = yes_no_table.majority_accuracy(counts)
-            rows.append((FORMATS[kind], name, counts.n, accuracy, majority, share, *indices, verdict))
+            rows.append((TITLES[kind], name, counts.n, accuracy, majority, share, *indices, verdict))
     columns = ("format", "subtype", "n", "accuracy", "majority class", "most frequent answer")
     rules = ("J, unread is no", "J, unread is wrong", "J, unread left out")
     return Table("Yes or no: collapse to one answer", (*columns, *rules, "verdict"), tuple(rows))
@@ -187,7 +201,7 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
         present = {row.question.facets[facet] for row in positives}
         for level in [*(name for name in _LEVELS[facet] if name in present), *sorted(present - {*_LEVELS[facet]})]:
             chosen = [row for row in positives if row.question.facets[facet] == level]
-            rows.append((FORMATS[kind], name, level, mean_score(chosen), len(chosen)))
+            rows.append((TITLES[kind], name, level, mean_score(chosen), len(chosen)))
     return Table(f"Sensitivity by {facet}", ("format", "subtype", facet, "sensitivity", "n"), tuple(rows))
 
 

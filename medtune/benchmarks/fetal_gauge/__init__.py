@@ -6,32 +6,37 @@ prompts, parsers and the names of facets are ours.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from medtune.benchmarks import example, published
-from medtune.benchmarks.fetal_gauge.published_tables import SIZES, TASKS, published_tables
+from medtune.benchmarks.fetal_gauge.published_tables import FINE_TUNING, SIZES, TASKS, published_tables
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark, Evidence, Reference
-from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
-from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
+from medtune.eval.scoring.tables import Table, beside_published
+from medtune.eval.studies.one_run import answers_of, tables_of_run
 
-_RANDOM = "Random Guess"
 _REJECTED_SHARE = 0.01
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns the tables: main results, box sizes, phantom against clinical, and fine-tuning."""
-    read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
-    return (
-        *_main(read, evidence.unlike_published),
-        *_box_sizes(read, evidence.unlike_published),
-        _phantom(read),
-        *_fine_tuning(evidence),
-    )
+    """Returns the paper's tables with a row for each parser, and of fine-tuning one for the primary parser."""
+    read = {
+        f"ours, read by {name}": answers_of(replace(evidence, parser=name))
+        for name, rows in evidence.parsed["image"].items()
+        if rows
+    }
+    made = [
+        found
+        for table in published_tables()
+        if table.name != FINE_TUNING
+        for found in tables_of_run(table, read, unlike_published=evidence.unlike_published)
+    ]
+    return (*made, *_fine_tuning(evidence))
 
 
 def references() -> Sequence[Reference]:
@@ -59,68 +64,6 @@ def missing(questions: Sequence[Question]) -> str:
         return f"{len(questions):,}, with {asked[TASKS['VG']]:,} of its {boxes:,} about red boxes"
     without = [task for task in TASKS.values() if not asked[task]]
     return f"without the task {without[0]}" if without else ""
-
-
-def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | None:
-    """Returns a cell of Fetal-Gauge's tables: the accuracy on the rows with this level; None without rows."""
-    chosen = [row for row in rows if row.question.facets.get(facet) == level]
-    return accuracy().value(chosen) if chosen else None
-
-
-def _main(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequence[Table]:
-    printed = published("fetal_gauge")["main"]
-    ours: list[tuple[Cell, ...]] = [
-        (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy().value(rows))
-        for name, rows in read.items()
-    ]
-    others = [row[-1] for row in printed["rows"] if row[0] != _RANDOM]
-    ranked, own = (
-        [(*row, None if row[0] == _RANDOM else rank(float(row[-1] or 0), others)) for row in rows]
-        for rows in (printed["rows"], ours)
-    )
-    table = Table(
-        title="Fetal-Gauge: accuracy by task, and over all questions",
-        columns=(*printed["columns"], "rank"),
-        rows=tuple(ranked),
-        notes=(
-            "Printed rows: 6 of the paper's 15 models, as a summary page quotes them. Ranks are among those 6.",
-            "Overall is the mean over questions; the printed numbers rule out the mean of five tasks.",
-        ),
-        digits=2,
-    )
-    return beside_published(table, own, unlike_published=unlike_published)
-
-
-def _box_sizes(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequence[Table]:
-    printed = published("fetal_gauge")["box_size"]
-    ours = [
-        (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in SIZES))
-        for name, rows in read.items()
-    ]
-    counts = ", ".join(f"{size} {n}" for size, n in zip(SIZES, printed["questions"], strict=True))
-    table = Table(
-        title="Fetal-Gauge: accuracy by size of the red box",
-        columns=tuple(printed["columns"]),
-        rows=tuple(tuple(row) for row in printed["rows"]),
-        notes=(
-            f"Questions in the paper: {counts}. Its limits between sizes are not published; ours are the source's.",
-        ),
-        digits=2,
-    )
-    return beside_published(table, ours, unlike_published=unlike_published)
-
-
-def _phantom(read: dict[str, Sequence[ParsedReply]]) -> Table:
-    return Table(
-        title="Fetal-Gauge: phantom against clinical images",
-        columns=("parser", "phantom", "clinical"),
-        rows=tuple(
-            (name, share_right(rows, "phantom", "yes"), share_right(rows, "phantom", "no"))
-            for name, rows in read.items()
-        ),
-        notes=("The paper reports the two apart; its numbers are not in what could be read of it.",),
-        digits=2,
-    )
 
 
 def _fine_tuning(evidence: Evidence) -> Sequence[Table]:

@@ -9,8 +9,8 @@ from medtune.benchmarks.u2_bench import table1_row
 from medtune.benchmarks.u2_bench.metrics import instruction_following, macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
+from medtune.benchmarks.u2_bench.organ_named import Paired, majority, votes
 from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.tables import Paired, majority, votes
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DETECTION, VALUE
 from medtune.data.types import Condition, Question
 from medtune.eval.metric import Metric
@@ -23,10 +23,11 @@ _WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 def published_tables() -> Sequence[PublishedTable]:
     """Returns the tables `table1`, `table2` and `table3`."""
-    return _table1(), _table2(), _table3()
+    return published_table1(), published_table2(), _table3()
 
 
-def _table1() -> PublishedTable:
+def published_table1() -> PublishedTable:
+    """Returns Table 1: the models on the eight tasks."""
     printed = published("u2_bench")["table1"]
     names = [name for name in printed["columns"] if name not in ("model", "group")]
     columns = tuple(
@@ -49,10 +50,15 @@ def _table1() -> PublishedTable:
     notes = (
         "The printed numbers are those of the official scripts, which leave out replies that they cannot read; with a "
         "parser official_* ours are too, and have no interval.",
+        "In our own rows nothing leaves a mean. Where a task has no questions, there is no U2_Score.",
+        "Guessing draws options, and values from their ranges; it writes no texts, which count 0 in its U2_Score.",
         "The uncertainty of errors of values, scores of texts and the U2-Score does not follow from a number of "
         "questions, so that no test is made against them.",
     )
-    return PublishedTable("table1", "U2-Bench: 23 models on eight tasks", f"{_SOURCE}, Table 1", columns, cells, notes)
+    return PublishedTable(
+        "table1", "U2-Bench, Table 1", f"{_SOURCE}, Table 1", columns, cells, notes,
+        ranked_by=("U2_Score",), unranked=frozenset({"Random Guessing"}),
+    )  # fmt: skip
 
 
 def _interval_of(name: str) -> PrintedInterval | None:
@@ -69,7 +75,7 @@ def _cell(name: str) -> Measure:
         rows = found.rows("image")
         value = official_rows.row(rows, found.parser).get(name)
         asked = [row for row in rows if name == "U2_Score" or task_of(row.question) == name.partition("_")[0]]
-        return None if value is None or not math.isfinite(value) or not asked else Measured(value, None, len(asked))
+        return None if value is None or not math.isfinite(value) or not asked else Measured(value, len(asked))
 
     return measure
 
@@ -96,17 +102,18 @@ def _of_texts(answers: Answers, *, name: str, task: str) -> Measured | None:
     found = answers.get("zero_shot")
     rows = [row for row in found.rows("image") if task_of(row.question) == task] if found else []
     value = table1_row.row(rows, text_model=found.text_model)[name] if found and rows else None
-    return None if value is None else Measured(value, None, len(rows))
+    return None if value is None else Measured(value, len(rows))
 
 
-def _table2() -> PublishedTable:
+def published_table2() -> PublishedTable:
+    """Returns Table 2: the share of replies to diagnosis that keep to the format."""
     printed = published("u2_bench")["instruction_following"]
     column = PublishedColumn(
         "rate", of_metric(instruction_following(), "zero_shot"), ("zero_shot",), printed_interval=share, n=CASES["DD"]
     )
     notes = ("The paper does not define it; ours counts an option's exact words, or its letter, and nothing else.",)
     cells = {model: {"rate": rate} for model, rate in printed["rows"]}
-    title = "U2-Bench: replies to diagnosis that keep to the format"
+    title = "U2-Bench, Table 2: replies to diagnosis that keep to the format"
     return PublishedTable("table2", title, f"{_SOURCE}, Table 2", (column,), cells, notes)
 
 
@@ -146,7 +153,7 @@ def _table3() -> PublishedTable:
         f"The paper asks {asked} cases of the breast and the thyroid, five times each, and takes the majority.",
         "It calls its test exact; the printed values are the uncorrected chi-square's.",
     )
-    title = "U2-Bench: the organ named in the prompt, or not"
+    title = "U2-Bench, Table 3: the organ named in the prompt, or not"
     return PublishedTable("table3", title, f"{_SOURCE}, Table 3", columns, cells, notes)
 
 
@@ -169,4 +176,4 @@ def _chi2(answers: Answers, *, name: str) -> Measured | None:
         return None
     counts = [sum(is_one(with_, without) for _, with_, without in pairs) for is_one in _OUTCOMES.values()]
     value: float = getattr(Paired(*counts), name)
-    return Measured(value, None, len(pairs))
+    return Measured(value, len(pairs))

@@ -1,105 +1,22 @@
-"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and the scores by each parser.
+"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and the scores by each parser."""
 
-Tests whether naming the organ in the prompt helps, by paired majority votes and McNemar's test.
-
-Source: U2-Bench (arXiv 2505.17779), section 5 and Table 3: five passes of each prompt, decided by majority.
-"""
-
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from medtune.benchmarks import published
 from medtune.benchmarks.u2_bench import table1_row
 from medtune.benchmarks.u2_bench.metrics import METRICS, has_every_task, judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
+from medtune.benchmarks.u2_bench.organ_named import Paired, outcomes
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
+from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.data.types import Condition, Question
 from medtune.eval.benchmark import Evidence, Reference
 from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply
-from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
-from medtune.eval.statistics.patient_swaps import mcnemar_exact
-from medtune.eval.studies.published import PhaseAnswers
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """The numbers of questions by outcome under two prompts, with and without the organ."""
-
-    both_right: int  # Questions answered right with both prompts.
-    only_with: int  # Questions answered right only with the organ in the prompt.
-    only_without: int  # Questions answered right only without it.
-    both_wrong: int  # Questions answered wrong with both prompts.
-
-    @property
-    def chi2(self) -> float:
-        """McNemar's statistic without continuity correction; 0 if no question changes its outcome.
-
-        The paper prints this statistic under the name of the exact test.
-
-        >>> round(Paired(209, 64, 26, 222).chi2, 2)
-        16.04
-        """
-        changed = self.only_with + self.only_without
-        return (self.only_with - self.only_without) ** 2 / changed if changed else 0.0
-
-    @property
-    def chi2_p(self) -> float:
-        """The asymptotic p value of `chi2`, with one degree of freedom."""
-        return math.erfc(math.sqrt(self.chi2 / 2))
-
-    @property
-    def exact_p(self) -> float:
-        """The p value of McNemar's exact test."""
-        return mcnemar_exact(self.only_with, self.only_without)
-
-
-def majority(answers: Sequence[str | None]) -> str | None:
-    """Returns the most frequent answer; None if most replies had no answer, or if two answers are equally frequent.
-
-    >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
-    (None, 'a')
-    """
-    (best, times), *others = Counter(answers).most_common(2) or [(None, 0)]
-    return None if others and others[0][1] == times else best
-
-
-def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
-    """Returns the numbers of questions by outcome; None is no answer."""
-    pairs = Counter(
-        (first == question.answer, second == question.answer)
-        for question, first, second in zip(questions, with_, without, strict=True)
-    )
-    return Paired(pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False])
-
-
-def outcomes(evidence: Evidence) -> Paired | None:
-    """Returns the outcomes of the questions with options that were asked with both prompts; None if there are none.
-
-    The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
-    "without_anatomy", which is needed with official prompts, or else those to the condition "image".
-    """
-    with_ = votes(evidence, "with_anatomy")
-    without = (votes(evidence, "without_anatomy") or votes(evidence, "image")) if with_ else {}
-    asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
-    if not asked:
-        return None
-    return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
-
-
-def votes(evidence: PhaseAnswers, condition: Condition) -> dict[str, list[str | None]]:
-    """Returns the answers of all passes to each question with options that was asked under a condition."""
-    rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
-    answered = [row for row in rows if row.question.options and row.is_answered]
-    return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}
-
-
-_RANDOM = "random"
+from medtune.eval.scoring.tables import Cell, Table
+from medtune.eval.studies.one_run import answers_of, tables_of_run
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
@@ -108,10 +25,10 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
-        *_table_1(read, evidence.text_model, evidence.unlike_published),
+        *_table_1(evidence, list(read)),
         _parsers(read),
         *([_values(read)] if has_values else []),
-        *([_following(replies), _kinds(replies)] if replies else []),
+        *([*_following(evidence), _kinds(replies)] if replies else []),
         _by_anatomy(evidence.rows("image")),
     )
 
@@ -162,38 +79,14 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def _table_1(
-    read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None, unlike_published: str
-) -> Sequence[Table]:
-    printed = published("u2_bench")["table1"]
-    columns = tuple(name for name in printed["columns"] if name != "group")
-    group = printed["columns"].index("group")
-    scores = [row[-1] for row in printed["rows"] if row[group] != _RANDOM]
-    rows: list[tuple[Cell, ...]] = []
-    for row in printed["rows"]:
-        shown = [cell for place, cell in enumerate(row) if place != group]
-        rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
-    guesses = table1_row.guessed([row.question for row in next(iter(read.values()))]) if read else {}
-    own: list[tuple[Cell, ...]] = [("guessing, these questions", *(guesses.get(each) for each in columns[1:]), None)]
-    for name, parsed in read.items():
-        ours = official_rows.row(parsed, name) if name in OFFICIAL else table1_row.row(parsed, text_model=text_model)
-        score = ours["U2_Score"]
-        place = rank(score, scores) if score is not None and math.isfinite(score) else None
-        own.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
-    table = Table(
-        title="U2-Bench, Table 1",
-        columns=(*columns, "rank"),
-        rows=tuple(rows),
-        notes=(
-            "Rank: by U2_Score among the paper's 23 models.",
-            "Rows named official_* are scored as the official scripts do, with losses: unparsable numbers leave the",
-            "mean, '04' and '09' leave LL and OD, and a task without values earns full credit.",
-            "In our own rows nothing leaves a mean. Where a task has no questions, there is no U2_Score.",
-            "Guessing draws options, and values from their ranges; it writes no texts, which count 0 in its U2_Score.",
-        ),
-        digits=4,
+def _table_1(evidence: Evidence, names: Sequence[str]) -> Sequence[Table]:
+    asked = [row.question for row in evidence.parsed["image"][names[0]]] if names else []
+    return tables_of_run(
+        published_table1(),
+        {f"ours, {name}": answers_of(replace(evidence, parser=name)) for name in names},
+        unlike_published=evidence.unlike_published,
+        more={"guessing, these questions": table1_row.guessed(asked)} if asked else {},
     )
-    return beside_published(table, own, unlike_published=unlike_published)
 
 
 def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
@@ -244,16 +137,11 @@ def _values(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     )
 
 
-def _following(replies: Sequence[ParsedReply]) -> Table:
-    diagnoses = [row for row in replies if task_of(row.question) == "DD"]
-    printed = published("u2_bench")["instruction_following"]
-    kept = [reply_type(_text(row), row.question) == VALID for row in diagnoses]
-    ours = sum(kept) / len(kept) if kept else None
-    return Table(
-        title="U2-Bench, Table 2: replies to diagnosis that keep to the format",
-        columns=tuple(printed["columns"]),
-        rows=(*(tuple(row) for row in printed["rows"]), ("ours", ours)),
-        notes=("The paper does not define it; ours counts an option's exact words, or its letter, and nothing else.",),
+def _following(evidence: Evidence) -> Sequence[Table]:
+    return tables_of_run(
+        published_table2(),
+        {"ours": answers_of(replace(evidence, parser="robust"))},
+        unlike_published=evidence.unlike_published,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from medtune.data.types import Interval
+from medtune.eval.scoring.tables import rank
 from medtune.eval.statistics.intervals import difference_of_two, normal_quantile, t_quantile
 from medtune.eval.statistics.patient_swaps import holm
 from medtune.eval.studies.published import Answers, Measured, PublishedColumn, PublishedTable
@@ -51,6 +52,7 @@ class StudyCell:
         n: The number of questions that it counts.
         seeds: The number of runs that differ in their seed.
         printed: The printed value.
+        rank: The place of ours among the paper's models and itself, 1 for the best; None where it may not be compared.
         difference: Ours minus the printed value.
         difference_ci95: The 95 % interval of the difference, with the uncertainty of both.
         p: The two-sided p value that there is no difference.
@@ -67,6 +69,7 @@ class StudyCell:
     n: int
     seeds: int
     printed: float | None
+    rank: int | None = None
     difference: float | None = None
     difference_ci95: Interval | None = None
     p: float | None = None
@@ -87,6 +90,7 @@ def study_cells(tables: Sequence[PublishedTable], rows: Sequence[StudyAnswers]) 
 def _cell(table: PublishedTable, column: PublishedColumn, row: StudyAnswers) -> StudyCell:
     found = [each for answers in row.runs if (each := column.measure(answers)) is not None]
     ours = over_seeds(found) if found and len(found) == len(row.runs) else None
+    ci95 = ours.ci95 if ours else None
     printed = table.printed.get(row.published or "", {}).get(column.name)
     cell = StudyCell(
         table.name,
@@ -94,18 +98,26 @@ def _cell(table: PublishedTable, column: PublishedColumn, row: StudyAnswers) -> 
         row.name,
         row.published,
         ours.value if ours else None,
-        ours.ci95 if ours else None,
+        ci95,
         ours.n if ours else 0,
         len(found) if ours else 0,
         printed,
     )
     if ours is None:
         return replace(cell, why=NO_RESULT)
-    if printed is None:
-        return replace(cell, why=NOT_PRINTED)
     if row.apart:
         return replace(cell, why=row.apart)
-    return _compared(cell, ours, printed, _printed_interval(table, column, row, printed, ours.n), column)
+    cell = replace(cell, rank=_rank(table, column, ours.value))
+    if printed is None:
+        return replace(cell, why=NOT_PRINTED)
+    return _compared(cell, ours.value, printed, _printed_interval(table, column, row, printed, ours.n), column)
+
+
+def _rank(table: PublishedTable, column: PublishedColumn, value: float) -> int | None:
+    others = table.others(column.name)
+    if column.higher_is_better is None or not others:
+        return None
+    return rank(value, others, higher_is_better=column.higher_is_better)
 
 
 def _printed_interval(
@@ -118,16 +130,14 @@ def _printed_interval(
 
 
 def _compared(
-    cell: StudyCell, ours: Measured, printed: float, of_printed: Interval | None, column: PublishedColumn
+    cell: StudyCell, ours: float, printed: float, of_printed: Interval | None, column: PublishedColumn
 ) -> StudyCell:
-    rounded = round(ours.value, column.printed_digits)
+    rounded = round(ours, column.printed_digits)
     difference = round(rounded - printed, column.printed_digits)
-    if of_printed is None or ours.ci95 is None:
+    if of_printed is None or cell.ci95 is None:
         return replace(cell, difference=difference, why=NO_UNCERTAINTY)
-    low, high = difference_of_two((printed, of_printed), (ours.value, ours.ci95), correlation=0.0)
-    return replace(
-        cell, difference=difference, difference_ci95=Interval(low, high), p=_p(ours.value - printed, low, high)
-    )
+    low, high = difference_of_two((printed, of_printed), (ours, cell.ci95), correlation=0.0)
+    return replace(cell, difference=difference, difference_ci95=Interval(low, high), p=_p(ours - printed, low, high))
 
 
 def _p(difference: float, low: float, high: float) -> float:
@@ -141,19 +151,23 @@ def _p(difference: float, low: float, high: float) -> float:
 def over_seeds(found: Sequence[Measured]) -> Measured:
     """Returns the mean over seeds; its interval contains those of the patients and of the seeds, square and add.
 
-    >>> both = over_seeds([Measured(0.5, Interval(0.4, 0.6), 10), Measured(0.5, Interval(0.4, 0.6), 10)])
-    >>> both.value, both.ci95
+    >>> one = Measured(0.5, 10, lambda: Interval(0.4, 0.6))
+    >>> over_seeds([one, one]).value, over_seeds([one, one]).ci95
     (0.5, Interval(low=0.4, high=0.6))
     """
-    values = [each.value for each in found]
-    number, mean = len(values), math.fsum(values) / len(values)
-    if number == 1:
+    if len(found) == 1:
         return found[0]
-    intervals = [each.ci95 for each in found]
+    values = [each.value for each in found]
+    return Measured(math.fsum(values) / len(values), found[0].n, lambda: _interval_over_seeds(found))
+
+
+def _interval_over_seeds(found: Sequence[Measured]) -> Interval | None:
+    number, intervals = len(found), [each.ci95 for each in found]
     if any(each is None for each in intervals):
-        return Measured(mean, None, found[0].n)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (number - 1)
+        return None
+    mean = math.fsum(each.value for each in found) / number
+    variance = math.fsum((each.value - mean) ** 2 for each in found) / (number - 1)
     of_seeds = t_quantile(number - 1) * math.sqrt(variance / number)
-    below = math.fsum(each.value - each.ci95.low for each in found if each.ci95) / number
-    above = math.fsum(each.ci95.high - each.value for each in found if each.ci95) / number
-    return Measured(mean, Interval(mean - math.hypot(below, of_seeds), mean + math.hypot(above, of_seeds)), found[0].n)
+    below = math.fsum(each.value - own.low for each, own in zip(found, intervals, strict=True) if own) / number
+    above = math.fsum(own.high - each.value for each, own in zip(found, intervals, strict=True) if own) / number
+    return Interval(mean - math.hypot(below, of_seeds), mean + math.hypot(above, of_seeds))

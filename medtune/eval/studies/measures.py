@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from medtune.data.types import Condition, Interval, Question
 from medtune.eval.metric import Metric, ParsedReply, every_question
@@ -24,13 +25,19 @@ def of_metric(
         rows = covered(answers, phase, condition, lambda each: metric.covers(each) and covers(each))
         if not rows or not metric.is_defined_on([row.question for row in rows]):
             return None
-        score = score_rows(rows, metric)
-        if not math.isfinite(score.value):
-            return None
-        interval = score.ci95 and Interval(scale * score.ci95.low, scale * score.ci95.high)
-        return Measured(scale * score.value, interval, score.n)
+        value = metric.value(rows)
+        return (
+            Measured(scale * value, len(rows), partial(_interval, metric, rows, scale))
+            if math.isfinite(value)
+            else None
+        )
 
     return measure
+
+
+def _interval(metric: Metric, rows: Sequence[ParsedReply], scale: float) -> Interval | None:
+    found = score_rows(rows, metric).ci95
+    return found and Interval(scale * found.low, scale * found.high)
 
 
 def gain_of(
@@ -55,17 +62,19 @@ def gain_of(
 
 
 def _gain(metric: Metric, before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, scale: float) -> Measured:
-    patients = [row.question.patient_id for row in before]
-    right = correctness(before), correctness(after)
-    low, high = statistic_gain_interval(
-        metric.on(before),
-        metric.on(after),
-        patients,
-        right=None if right[0] is None or right[1] is None else (right[0], right[1]),
-        bounds=metric.bounds,
-    )
-    value = metric.value(after) - metric.value(before)
-    return Measured(scale * value, Interval(scale * low, scale * high), len(before))
+    def interval() -> Interval:
+        patients = [row.question.patient_id for row in before]
+        right = correctness(before), correctness(after)
+        low, high = statistic_gain_interval(
+            metric.on(before),
+            metric.on(after),
+            patients,
+            right=None if right[0] is None or right[1] is None else (right[0], right[1]),
+            bounds=metric.bounds,
+        )
+        return Interval(scale * low, scale * high)
+
+    return Measured(scale * (metric.value(after) - metric.value(before)), len(before), interval)
 
 
 def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
@@ -80,8 +89,12 @@ def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
         if not found:
             return None
         n = len(found)
-        low, high = mean_interval([float(each) for each, _ in found], [patient for _, patient in found])
-        return Measured(float(sum(each for each, _ in found)), Interval(n * low, n * high), n)
+
+        def interval() -> Interval:
+            low, high = mean_interval([float(each) for each, _ in found], [patient for _, patient in found])
+            return Interval(n * low, n * high)
+
+        return Measured(float(sum(each for each, _ in found)), n, interval)
 
     return measure
 

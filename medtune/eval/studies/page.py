@@ -2,9 +2,10 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from medtune.data.types import Interval
 from medtune.eval.predictions.files import replace_file
@@ -134,36 +135,41 @@ def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
     notes = (*table.notes, _TEST_NOTE)
     title = f"{table.title} ({table.source})"
     if len(names) <= WIDE:
-        rows = [(label, kind, *(of(name) for name in names)) for label, kind, of in lines]
+        rows = [(line.label, line.kind, *(line.texts.get(name) for name in names)) for line in lines]
         return Table(title, ("row", "", *names), tuple(rows), notes)
-    columns = [f"{label}, {kind}" for label, kind, _ in lines]
-    across = [(name, *(of(name) for _, _, of in lines)) for name in names]
+    columns = [f"{line.label}, {line.kind}" for line in lines]
+    across = [(name, *(line.texts.get(name) for line in lines)) for name in names]
     return Table(title, ("", *columns), tuple(across), notes)
 
 
-Line = tuple[str, str, Callable[[str], Cell]]
+class Line(NamedTuple):
+    label: str
+    kind: str  # Published, ours or the difference.
+    texts: Mapping[str, Cell]  # By column; one that is not there has no text.
 
 
 def _lines(report: StudyReport, table: PublishedTable) -> list[Line]:
+    """Returns the published rows that nothing of ours is compared with, then for each row of ours what it has."""
     cells = report.of_table(table)
-    found: list[Line] = []
-    by_published = {row.published: row.name for row in report.rows if row.published}
-    for model, printed in table.printed.items():
-        if model not in by_published:
-            found.append((model, PRINTED, lambda name, p=printed, t=table: _printed_text(t, name, p.get(name))))
+    taken = {row.published for row in report.rows}
+    found = [_printed_line(table, model, model) for model in table.printed if model not in taken]
     for row in report.rows:
-        printed = table.printed.get(row.published or "", {})
-        if printed:
+        if row.published in table.printed:
             label = row.name if row.name == row.published else f"{row.name} / {row.published}"
-            found.append((label, PRINTED, lambda name, p=printed, t=table: _printed_text(t, name, p.get(name))))
-        found.append((row.name, OURS, lambda name, r=row.name: _ours_text(cells[r, name])))
-        if any(cells[row.name, column.name].difference is not None for column in table.columns):
-            found.append((row.name, DIFFERENCE, lambda name, r=row.name, t=table: _difference_text(t, cells[r, name])))
+            found.append(_printed_line(table, label, str(row.published)))
+        mine = {column.name: cells[row.name, column.name] for column in table.columns}
+        found.append(Line(row.name, OURS, {name: _ours_text(cell) for name, cell in mine.items()}))
+        if any(cell.difference is not None for cell in mine.values()):
+            texts = {name: _difference_text(table, cell) for name, cell in mine.items()}
+            found.append(Line(row.name, DIFFERENCE, texts))
     return found
 
 
-def _printed_text(table: PublishedTable, name: str, value: float | None) -> Cell:
-    return None if value is None else plain(value, table.column(name).printed_digits)
+def _printed_line(table: PublishedTable, label: str, model: str) -> Line:
+    printed = table.printed[model]
+    return Line(
+        label, PRINTED, {name: plain(value, table.column(name).printed_digits) for name, value in printed.items()}
+    )
 
 
 def _ours_text(cell: StudyCell) -> Cell:

@@ -42,13 +42,23 @@ Answers = Mapping[Phase, PhaseAnswers]
 """The answers of a run by phase; one that was only evaluated has one phase."""
 
 
+def no_interval() -> Interval | None:
+    """Returns None, for a measure without an interval."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A cell of ours: its value in the unit of the column, and the number of questions that it counts."""
 
     value: float
-    ci95: Interval | None  # The 95 % interval with patients as clusters; None where the measure has none.
     n: int
+    interval: Callable[[], Interval | None] = no_interval  # Computes `ci95`, which takes much longer than the value.
+
+    @property
+    def ci95(self) -> Interval | None:
+        """The 95 % interval with patients as clusters; None where the measure has none."""
+        return self.interval()
 
 
 Measure = Callable[[Answers], Measured | None]
@@ -94,6 +104,9 @@ class PublishedTable:
         columns: Its columns, in the paper's order.
         printed: The printed cells by row, usually a model, and column.
         notes: Contradictions in the paper, and how ours differs, in sentences.
+        ranked_by: The columns by which rows are ranked: one has a column for it, several have a sentence.
+        unranked: The printed rows that are no models, such as guessing.
+        is_turned: Whether the paper's models are the columns when the table is shown; each of its rows then has a rank.
     """
 
     name: str
@@ -102,6 +115,9 @@ class PublishedTable:
     columns: tuple[PublishedColumn, ...]
     printed: Mapping[str, Mapping[str, float]]
     notes: tuple[str, ...] = ()
+    ranked_by: tuple[str, ...] = ()
+    unranked: frozenset[str] = frozenset()
+    is_turned: bool = False
     # The interval of a cell that the paper itself prints, by row and column.
     printed_intervals: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
@@ -109,6 +125,16 @@ class PublishedTable:
     def num_printed(self) -> int:
         """The number of printed cells."""
         return sum(map(len, self.printed.values()))
+
+    @property
+    def digits(self) -> int:
+        """The number of decimals with which its cells are shown."""
+        return max(each.printed_digits for each in self.columns)
+
+    def others(self, column: str) -> list[float]:
+        """Returns the printed values of the models in a column, among which ours is ranked."""
+        rows = (cells for model, cells in self.printed.items() if model not in self.unranked)
+        return [cells[column] for cells in rows if column in cells]
 
     def column(self, name: str) -> PublishedColumn:
         return next(each for each in self.columns if each.name == name)

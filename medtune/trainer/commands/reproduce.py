@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.tables import table_text
-from medtune.eval.studies.cells import study_cells
-from medtune.eval.studies.page import StudyReport, departure_table, paper_shaped, write_study
+from medtune.eval.studies.page import departure_table, paper_shaped, write_study
 from medtune.trainer.commands.arguments import Commands, add_overrides
 from medtune.trainer.launch.held import held
 from medtune.trainer.launch.slurm import SlurmArray, submit_array
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.series.runs import refuse_launchers, run_unfinished
-from medtune.trainer.studies.answers import collected, result_of
 from medtune.trainer.studies.planned import DATA, ROWS, PlannedRow, planned_rows
+from medtune.trainer.studies.report import study_report
 from medtune.trainer.studies.requirements import requirements_text
 from medtune.trainer.studies.study import FULL, OpenedStudy, open_study
 
@@ -199,39 +197,6 @@ def _write(opened: OpenedStudy, options: argparse.Namespace) -> int:
     said = send_study(report, options.out, LogBlock(wandb=options.wandb, project=options.project))
     print(*filter(None, ["", *map(str, paths), said]), sep="\n")
     return 0
-
-
-def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Sequence[Path] = ()) -> StudyReport:
-    """Returns what the finished rows of a study say; rows without answers are named."""
-    folders: dict[str, list[Path]] = {}
-    for each in planned_rows(opened, out, data=data, reuse=reuse):
-        if result_of(each.folder) is not None:
-            folders.setdefault(each.row.name, []).append(each.folder)
-    found = []
-    for row in opened.rows:
-        runs = folders.get(row.name, [])
-        is_whole = row.recipe is None or len(runs) == opened.study.seeds
-        found.append(collected(opened, row, runs if is_whole else (), data or opened.study.data))
-    cells = study_cells(opened.tables, [each.answers for each in found])
-    return StudyReport(
-        name=opened.name,
-        title=opened.title,
-        scale=opened.scale,
-        benchmark=opened.study.benchmark,
-        source="; ".join(dict.fromkeys(table.source for table in opened.tables)),
-        banners=_banners([each.label for each in found if each.label]),
-        tables=opened.tables,
-        rows=tuple(each.answers for each in found),
-        cells=tuple(cells),
-        runs=tuple(run for each in found for run in each.runs),
-        left_out=opened.study.left_out if opened.scale == FULL else {},
-        missing=tuple(each.answers.name for each in found if not each.answers.runs),
-        fetch=opened.study.fetch,
-    )
-
-
-def _banners(labels: Sequence[DataLabel]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(banner for label in labels for banner in label.banners()))
 
 
 COMMANDS: Commands = {"reproduce": (reproduce_arguments, reproduce_command)}

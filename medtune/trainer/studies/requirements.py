@@ -7,8 +7,8 @@ from medtune.benchmarks import find_source
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import zoo_entry
 from medtune.trainer.experiment.open_data import missing_weights
-from medtune.trainer.plan.devices import Devices
-from medtune.trainer.plan.plan import GB, Planner, Sizes
+from medtune.trainer.plan.devices import GB, Devices
+from medtune.trainer.plan.plan import Planner, Sizes
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.studies.study import FULL, OpenedStudy, StudyRow, recipe_of
 

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source, public_sets, published
-from medtune.benchmarks.fetal_gauge import TASKS
+from medtune.benchmarks.fetal_gauge.published_tables import TASKS
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
 from medtune.benchmarks.public_sets import fpus23
 from medtune.data.prepared.read import open_prepared
@@ -107,7 +107,7 @@ def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:
     assert main.rows[-2] == ("ours, read by robust", 1.0, 0.0, 1.0, 0.0, 1.0, 0.6, 1)
     assert [row[-1] for row in main.rows[:7]] == [None, 1, 2, 3, 4, 5, 6]
     assert sizes.rows[-2] == ("ours, read by robust", None, None, 1.0)
-    assert phantom.rows[0] == ("robust", 2 / 3, 0.5)
+    assert phantom.rows[0] == ("ours, read by robust", 2 / 3, 0.5)
     assert tuned.rows[0] == ("Llama-3.2-11B-Vision", 0.33, 0.85, 0.52)
     assert "ours" not in [row[0] for row in tuned.rows]
     assert stage.overall.score.value == 0.6

@@ -8,9 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from medtune.eval.report.run_data import read_run
 from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.weights.folder_hash import weights_hash
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
-from medtune.trainer.doctor import weights_hash
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import QUICK, Capture, Told, json_of

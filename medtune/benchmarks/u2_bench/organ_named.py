@@ -1,0 +1,85 @@
+"""Pairs the answers with the organ named in the prompt and without it: by majority of all passes, and McNemar's test.
+
+Source: U2-Bench (arXiv 2505.17779), section 5 and Table 3: five passes of each prompt, decided by majority.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medtune.data.types import Condition, Question
+from medtune.eval.statistics.patient_swaps import mcnemar_exact
+from medtune.eval.studies.published import PhaseAnswers
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The numbers of questions by outcome under two prompts, with and without the organ."""
+
+    both_right: int  # Questions answered right with both prompts.
+    only_with: int  # Questions answered right only with the organ in the prompt.
+    only_without: int  # Questions answered right only without it.
+    both_wrong: int  # Questions answered wrong with both prompts.
+
+    @property
+    def chi2(self) -> float:
+        """McNemar's statistic without continuity correction; 0 if no question changes its outcome.
+
+        The paper prints this statistic under the name of the exact test.
+
+        >>> round(Paired(209, 64, 26, 222).chi2, 2)
+        16.04
+        """
+        changed = self.only_with + self.only_without
+        return (self.only_with - self.only_without) ** 2 / changed if changed else 0.0
+
+    @property
+    def chi2_p(self) -> float:
+        """The asymptotic p value of `chi2`, with one degree of freedom."""
+        return math.erfc(math.sqrt(self.chi2 / 2))
+
+    @property
+    def exact_p(self) -> float:
+        """The p value of McNemar's exact test."""
+        return mcnemar_exact(self.only_with, self.only_without)
+
+
+def majority(answers: Sequence[str | None]) -> str | None:
+    """Returns the most frequent answer; None if most replies had no answer, or if two answers are equally frequent.
+
+    >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
+    (None, 'a')
+    """
+    (best, times), *others = Counter(answers).most_common(2) or [(None, 0)]
+    return None if others and others[0][1] == times else best
+
+
+def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
+    """Returns the numbers of questions by outcome; None is no answer."""
+    pairs = Counter(
+        (first == question.answer, second == question.answer)
+        for question, first, second in zip(questions, with_, without, strict=True)
+    )
+    return Paired(pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False])
+
+
+def outcomes(evidence: PhaseAnswers) -> Paired | None:
+    """Returns the outcomes of the questions with options that were asked with both prompts; None if there are none.
+
+    The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
+    "without_anatomy", which is needed with official prompts, or else those to the condition "image".
+    """
+    with_ = votes(evidence, "with_anatomy")
+    without = (votes(evidence, "without_anatomy") or votes(evidence, "image")) if with_ else {}
+    asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
+    if not asked:
+        return None
+    return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
+
+
+def votes(evidence: PhaseAnswers, condition: Condition) -> dict[str, list[str | None]]:
+    """Returns the answers of all passes to each question with options that was asked under a condition."""
+    rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
+    answered = [row for row in rows if row.question.options and row.is_answered]
+    return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}

@@ -1,0 +1,55 @@
+"""Puts the finished rows of a study together into what its page shows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.eval.data_label import DataLabel
+from medtune.eval.studies.cells import study_cells
+from medtune.eval.studies.page import StudyReport, StudyRun
+from medtune.trainer.studies.answers import collected, result_of
+from medtune.trainer.studies.planned import planned_rows
+from medtune.trainer.studies.study import FULL, OpenedStudy
+
+
+def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Sequence[Path] = ()) -> StudyReport:
+    """Returns what the finished rows of a study say; rows without answers are named.
+
+    Args:
+        data: The prepared folder that replaces that of every row; None leaves theirs.
+        reuse: As in `planned_rows`.
+    """
+    folders: dict[str, list[Path]] = {}
+    for each in planned_rows(opened, out, data=data, reuse=reuse):
+        if result_of(each.folder) is not None:
+            folders.setdefault(each.row.name, []).append(each.folder)
+    found = []
+    for row in opened.rows:
+        runs = folders.get(row.name, [])
+        is_whole = row.recipe is None or len(runs) == opened.study.seeds
+        found.append(collected(opened, row, runs if is_whole else (), data or opened.study.data))
+    cells = study_cells(opened.tables, [each.answers for each in found])
+    return StudyReport(
+        name=opened.name,
+        title=opened.title,
+        scale=opened.scale,
+        benchmark=opened.study.benchmark,
+        source="; ".join(dict.fromkeys(table.source for table in opened.tables)),
+        banners=_banners([each.label for each in found if each.label]),
+        tables=opened.tables,
+        rows=tuple(each.answers for each in found),
+        cells=tuple(cells),
+        runs=tuple(_shown(run, out) for each in found for run in each.runs),
+        left_out=opened.study.left_out if opened.scale == FULL else {},
+        missing=tuple(each.answers.name for each in found if not each.answers.runs),
+        fetch=opened.study.fetch,
+    )
+
+
+def _shown(run: StudyRun, out: Path) -> StudyRun:
+    folder = Path(run.folder)
+    return replace(run, folder=str(folder.relative_to(out))) if folder.is_relative_to(out) else run
+
+
+def _banners(labels: Sequence[DataLabel]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(banner for label in labels for banner in label.banners()))
