@@ -24,7 +24,9 @@ def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "study", metavar="STUDY", help="The name of a study (`medtune list studies`), or the path of a YAML file."
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="The folder of the study; required but with --dry.")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="The folder of the study; --dry needs none (default: none)."
+    )
     parser.add_argument(
         "--rows", nargs="+", default=[], metavar="NAME", help="Makes only these rows (default: all rows of the study)."
     )

@@ -125,9 +125,12 @@ def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Pat
     ("made", "message"),
     [
         (None, "there is no plugin folder"),
-        ("", "no extension is here. Write one in a sub-folder named recipes, models, benchmarks"),
+        ("", "no extension is here. Write one in a sub-folder named recipes, studies, models, benchmarks"),
         ("benchmark", "there is no such kind of extension. Did you mean 'benchmarks'?"),
-        ("sources", "there is no such kind of extension. There are: recipes, models, benchmarks (with sources in"),
+        (
+            "sources",
+            "there is no such kind of extension. There are: recipes, studies, models, benchmarks (with sources in",
+        ),
         ("metrics", "no extension is here"),
     ],
 )
