@@ -9,7 +9,6 @@ from bench.measuring.subjects import first_simulated
 from bench.prepare import folder_digest
 from medtune.benchmarks import find_source
 from medtune.data.prepared.work.processes import usable_cores
-from medtune.data.prepared.work.work_folder import Share
 from medtune.data.prepared.write import prepare
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.volume_cache import fill, wanted
@@ -67,7 +66,7 @@ def _fill(root: Path, model: str, *, processes: int) -> None:
     found = wanted(recipe)
     if found is None:
         raise TypeError(f"{model} reads no volumes")
-    done = fill(recipe, found, processes=processes, share=Share(1, 1), say=lambda _: None)
+    done = fill(recipe, found, processes=processes, say=lambda _: None)
     if done.broken:
         raise ValueError(f"{done.broken[0][0]}: {done.broken[0][1]}")
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -17,16 +16,13 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.results.schema import DoctorCheck, DoctorFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.known import known_checks
-from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
-from medtune.models.doctor.proof import Saving, proof, training_proof
-from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Finding, Reference, computing_type
+from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Reference, computing_type
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
 from medtune.models.weights.assets import cache_folder
 from medtune.models.weights.export import assemble_model, base_of
@@ -38,9 +34,6 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, place
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.plan.devices import GB
-from medtune.trainer.plan.gathered import Divided
-from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.schema import SERVED, Recipe
 from medtune.trainer.runs.run_folder import environment
 from medtune.version import __version__
@@ -133,38 +126,10 @@ def asked_questions(candidate: Candidate) -> list[AskedQuestion]:
     ]
 
 
-ALLOWED = 0.05
-"""The share by which the measured bytes of weights, gradients and moments may differ from the planned ones."""
-SLACK_BYTES = 1_000_000
-"""Bytes that are always allowed on top, for counters and buffers."""
-
-
-def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
-    """Returns whether the bytes that a step took on one device are those that `medtune validate` plans."""
-    alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
-    planned = held(alone.train, rows, Divided(), is_gpu=took.peak is not None)
-    pairs = {
-        "weights": (planned.weights / GB, took.weights),
-        "gradients and moments": ((planned.gradients + planned.moments + planned.average) / GB, took.learning),
-    }
-    for what, (wanted_gb, found) in pairs.items():
-        if abs(found - wanted_gb * GB) > ALLOWED * wanted_gb * GB + SLACK_BYTES:
-            return False, f"{what} take {found / GB:.3f} GB, and {wanted_gb:.3f} GB were planned"
-    shown = ", ".join(f"{what} {found / GB:.3f} of {wanted:.3f} GB planned" for what, (wanted, found) in pairs.items())
-    if took.peak is None:
-        return True, f"{shown}; activations cannot be measured on a CPU"
-    return True, f"{shown}; the whole step of {took.tokens} tokens took {took.peak / GB:.2f} GB"
-
-
-TRAINED_ON = 4
-"""The number of questions of the training step."""
-
-
 def examine(candidate: Candidate) -> DoctorFile:
     """Returns the record of all checks of a recipe's checkpoint.
 
-    One copy of the model is in memory, and beside it one tensor of its files at a time, or a copy of what learns with
-    its gradients and moments.
+    One copy of the model is in memory, and beside it one tensor of its files at a time.
     """
     began = time.monotonic()
     questions = asked_questions(candidate)
@@ -191,7 +156,29 @@ def examine(candidate: Candidate) -> DoctorFile:
     )
 
 
-def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Check]:
+@dataclass(frozen=True, slots=True)
+class ReadCandidate:
+    """A candidate's model as a run would begin with it, on its device."""
+
+    assembled: Assembled
+    asking: Asking
+    computed: torch.dtype  # The number format that the model computes in.
+    checks: tuple[Check, ...]  # The checks of its weights, made before anything was merged or narrowed.
+
+    def reference(self, candidate: Candidate) -> Reference:
+        """Returns plain transformers over the same weights; raises one of `FAULTS` where it cannot read them."""
+        family = candidate.entry.family
+        return reference_of(
+            self.assembled,
+            find_family(family) if family else None,
+            folder=candidate.folder,
+            loading=candidate.recipe.model,
+            precise=self.asking.precise,
+        )
+
+
+def read_candidate(candidate: Candidate) -> ReadCandidate:
+    """Returns a recipe's model, read, merged with its adapter, quantized and placed; nothing of it learns."""
     recipe, device = candidate.recipe, candidate.device
     block, read_as = recipe.model, getattr(torch, recipe.model.dtype)
     show_downloads_alone()
@@ -199,8 +186,7 @@ def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Ch
         check_adapter(block.adapter)
     assembled = assemble_model(block.name, recipe.train.seed, replace(block, adapter=None))
     # The files are compared before anything is merged or narrowed, so that every bit counts.
-    folder = candidate.folder
-    checks = [weights_check(assembled.model, folder, read_as=read_as, published=candidate.entry.published)]
+    weights = weights_check(assembled.model, candidate.folder, read_as=read_as, published=candidate.entry.published)
     if block.adapter is not None:
         assembled = merge_adapter(assembled, block.adapter, base=base_of(block.name, block))
     model = assembled.model
@@ -209,63 +195,26 @@ def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Ch
         quantize_language(model, precision=recipe.train.precision, device=device)
     place(model, recipe.train.precision, device)
     model.eval()
-    checks.append(adapter_check(model, block.checkpoint, about_weights(recipe)))
+    adapter = adapter_check(model, block.checkpoint, about_weights(recipe))
     computed = computing_type(model, NARROW.get(recipe.train.precision))
-    precision = precise(recipe.train.precision, device)
     asking = Asking(
         device,
-        precision,
+        precise(recipe.train.precision, device),
         TOLERANCE[computed],
         batch_tokens=recipe.eval.batch_tokens,
         batch_size=recipe.eval.batch_size,
         max_new_tokens=recipe.eval.max_new_tokens,
     )
-    family = candidate.entry.family
+    return ReadCandidate(assembled, asking, computed, (weights, adapter))
+
+
+def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Check]:
+    read = read_candidate(candidate)
     try:
-        reference = reference_of(
-            assembled, find_family(family) if family else None, folder=folder, loading=block, precise=precision
-        )
+        reference = read.reference(candidate)
     except FAULTS as error:
-        return [*checks, Check("reference", False, f"plain transformers cannot read the checkpoint: {error}")]
-    checks += known_checks(assembled, reference, precision)
-    checks += proof(assembled, reference, questions, asking)
-    checks.append(_example_answers(candidate))
-    with tempfile.TemporaryDirectory(prefix="medtune-doctor-") as scratch:
-        saving = Saving(block.name, recipe.stages[-1].tuning, recipe.train.seed + 1, asking.tolerance, Path(scratch))
-        checks += _training_checks(candidate, assembled, reference, questions, asking, saving, computed)
-    return checks
-
-
-def _training_checks(
-    candidate: Candidate,
-    assembled: Assembled,
-    reference: Reference,
-    questions: Sequence[AskedQuestion],
-    asking: Asking,
-    saving: Saving,
-    computed: torch.dtype,
-) -> tuple[Check, ...]:
-    recipe, model = candidate.recipe, assembled.model
-    try:
-        adapt(model, [saving.tuning], seed=recipe.train.seed)
-        rows = set_learning(model, saving.tuning)
-        return training_proof(
-            assembled,
-            reference,
-            questions[:TRAINED_ON],
-            asking,
-            saving,
-            precision=recipe.train.precision,
-            gradient_tolerance=GRADIENT_TOLERANCE[computed],
-            planned=lambda took: memory_finding(recipe, model, rows, took),
-        )
-    except FAULTS as error:
-        return (Check("training", False, f"a training step cannot be made: {error}"),)
-
-
-def _example_answers(candidate: Candidate) -> Check:
-    kind = "release" if candidate.entry.variants else "checkpoint"
-    return Check("published answers", None, f"not available: the {kind} states no answers of the published model")
+        return [*read.checks, Check("reference", False, f"plain transformers cannot read the checkpoint: {error}")]
+    return [*read.checks, *proof(read.assembled, reference, questions, read.asking)]
 
 
 def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:
@@ -309,7 +258,7 @@ def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
     if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
         say(f"doctor: {record.headline()}")
         return record
-    say("doctor: the first run of this checkpoint here; comparing it with plain transformers and peft")
+    say("doctor: the first run of this checkpoint here; comparing it with plain transformers")
     record = examine(candidate)
     keep(candidate, record)
     say(doctor_table(record))

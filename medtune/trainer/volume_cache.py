@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from medtune.data.media.volumes.cache import Entry, VolumeCache
 from medtune.data.media.volumes.read import volume_grid
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.work.processes import in_processes
+from medtune.data.prepared.work.work_folder import DIED
 from medtune.data.types import MediaRef, Split
+from medtune.models.volumes.ctvit_code_input import CodesInput
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import volume_input
+from medtune.models.weights.loading_options import Loading
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import folders_of
-
-if TYPE_CHECKING:
-    from medtune.models.volumes.volume_parts import VolumeInput
-    from medtune.models.weights.loading_options import Loading
-import contextlib
-import errno
-import hashlib
-import shutil
-from dataclasses import fields
-
-from medtune.data.prepared.work.claims import WHOLE, Work, claimed
-from medtune.data.prepared.work.processes import in_processes
-from medtune.data.prepared.work.work_folder import DIED, Share
-from medtune.models.volumes.ctvit_code_input import CodesInput
-from medtune.models.weights.loading_options import Loading
 
 _MEASURED = 50
 """The number of scans whose headers are read to say how many bytes an entry takes."""
@@ -144,8 +136,6 @@ def by_tower(model: str, seed: int, loading: Loading, ref: MediaRef, cache: Volu
 
 @functools.lru_cache(maxsize=1)
 def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
-    from medtune.models.weights.export import volume_input
-
     found = volume_input(model, seed, loading)
     if found is None:
         raise TypeError(f"{model} reads no volumes")
@@ -153,7 +143,6 @@ def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
 
 
 GB = 1e9
-_WORK = Work("fills this cache", "Wait for it; several processes share the work with --share K/N.")
 
 
 class Filled(NamedTuple):
@@ -164,37 +153,38 @@ class Filled(NamedTuple):
     broken: tuple[tuple[Path, str], ...]  # The scans of which there is no entry, and why, in the order of the data.
 
 
-def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share, say: Callable[[str], None]) -> Filled:
-    """Makes the entries of one share of the scans that the cache does not have, one task for each scan."""
+def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, say: Callable[[str], None]) -> Filled:
+    """Makes the entries that the cache does not have, one task for each scan.
+
+    An entry appears whole under the name of its content, so that runs and other commands may use the cache meanwhile.
+    """
     cache, entry_of = wanted.cache, _entry_of(recipe, wanted)
-    mine = [refs for number, refs in enumerate(wanted.scans) if share.holds(number)]
-    with _claimed(wanted, share):
-        cache.remove_unfinished()
-        # Whether an entry is there is asked for all before the first is made.
-        missing = [tuple(ref for ref in refs if not cache.holds(wanted.input.entry(ref, cache))) for refs in mine]
-        tasks = [Task(cache.folder, entry_of, refs) for refs in missing if refs]
-        left = sum(len(task.refs) for task in tasks)
-        say(_plan(wanted, [task.refs for task in tasks]))
-        reasons: dict[int, list[str | None]] = {}
-        try:
-            for done in in_processes(make_entries, tasks, processes=processes):
-                reasons[done.number] = done.result or [DIED] * len(tasks[done.number].refs)
-                if len(reasons) % max(1, len(tasks) // 10) == 0:
-                    say(f"{len(reasons)} of {len(tasks)} scans are done")
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise ValueError(
-                f"{cache.folder}: {error.strerror}. What is finished is kept, nothing is half-written; make room and "
-                "give the same command again"
-            ) from error
+    cache.remove_unfinished()
+    # Whether an entry is there is asked for all before the first is made.
+    missing = [tuple(ref for ref in refs if not cache.holds(wanted.input.entry(ref, cache))) for refs in wanted.scans]
+    tasks = [Task(cache.folder, entry_of, refs) for refs in missing if refs]
+    left = sum(len(task.refs) for task in tasks)
+    say(_plan(wanted, [task.refs for task in tasks]))
+    reasons: dict[int, list[str | None]] = {}
+    try:
+        for done in in_processes(make_entries, tasks, processes=processes):
+            reasons[done.number] = done.result or [DIED] * len(tasks[done.number].refs)
+            if len(reasons) % max(1, len(tasks) // 10) == 0:
+                say(f"{len(reasons)} of {len(tasks)} scans are done")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ValueError(
+            f"{cache.folder}: {error.strerror}. What is finished is kept, nothing is half-written; make room and "
+            "give the same command again"
+        ) from error
     broken = [
         (ref.path, why.removeprefix(f"{ref.path}: "))
         for number in sorted(reasons)
         for ref, why in zip(tasks[number].refs, reasons[number], strict=True)
         if why is not None
     ]
-    return Filled(left - len(broken), sum(map(len, mine)) - left, tuple(broken))
+    return Filled(left - len(broken), wanted.volumes - left, tuple(broken))
 
 
 def _entry_of(recipe: Recipe, wanted: WantedVolumes) -> EntryOf:
@@ -202,19 +192,6 @@ def _entry_of(recipe: Recipe, wanted: WantedVolumes) -> EntryOf:
         return functools.partial(by_transform, wanted.input.prepare)
     loading = Loading(**{field.name: getattr(recipe.model, field.name) for field in fields(Loading)})
     return functools.partial(by_tower, recipe.model.name, recipe.train.seed, loading)
-
-
-@contextlib.contextmanager
-def _claimed(wanted: WantedVolumes, share: Share) -> Iterator[None]:
-    kind = hashlib.sha256(repr(wanted.input).encode()).hexdigest()[:16]
-    folder = wanted.cache.folder / f".filling-{kind}"
-    name = WHOLE if share.of == 1 else f"share-{share.number}-of-{share.of}"
-    try:
-        with claimed(folder, name, _WORK):
-            yield
-    finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
 
 
 def _plan(wanted: WantedVolumes, scans: list[tuple[MediaRef, ...]]) -> str:

@@ -105,7 +105,6 @@ def medxpertqa_mm() -> Source:
         read_questions=partial(_read, needs_media=False),
         read_hub=_read_hub,
         test_only=True,
-        answer_in=_answer_in,
     )
 
 
@@ -153,12 +152,6 @@ class _Reader:
             return asked.strip()
         self.counts["questions do not end with their options, and were taken as they are"] += 1
         return said
-
-
-def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    said = (fields.get("label") or fields.get("answer") or "").strip()
-    place = ascii_uppercase.find(said) if len(said) == 1 else -1
-    return question.options[place] if 0 <= place < len(question.options) else said or None
 
 
 def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:

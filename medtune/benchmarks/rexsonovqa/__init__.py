@@ -35,6 +35,7 @@ from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.official_report import official_option, official_prompts, read_judge_words
 from medtune.benchmarks.rexsonovqa.published_tables import published_tables
 from medtune.benchmarks.rexsonovqa.rubric import FULL_POINTS, TYPES, is_kept, is_rubric, robust_verdict, rubric
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import row_id
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -120,7 +121,7 @@ def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
     for file in files:
         for number, row in enumerate(json_list(file), start=1):
             if is_kept(row):
-                rows.append(_row(row, f"{file}, row {number}"))
+                rows.append(_row(row, file, f"{file}, row {number}"))
             else:
                 left_out += 1
     return ToolRows(rows, {"not kept by the authors": left_out} if left_out else {})
@@ -130,13 +131,15 @@ def _has_replies(content: object) -> bool:
     return isinstance(content, list) and any(isinstance(row, dict) and _REPLY in row for row in content)
 
 
-def _row(row: Mapping[str, object], where: str) -> ToolRow:
+def _row(row: Mapping[str, object], file: Path, where: str) -> ToolRow:
     if _REPLY not in row:
         raise ValueError(f"{where}: wanted a field {_REPLY!r}, there are {', '.join(row)}.")
     about = row.get("inference_metadata")
     whole = about.get("raw_response") if isinstance(about, dict) else None
     reply = whole if isinstance(whole, str) else cell_text(row[_REPLY])
     fields = {name: cell_text(value) for name, value in row.items() if not isinstance(value, list | dict)}
+    kind = "mcq" if fields.get("question", "").startswith("[MCQ]") else "free"
+    fields["id"] = row_id(kind, file.stem.removeprefix("score_").removeprefix("pred_"), row)
     return ToolRow(fields, (reply,), shown_options(fields), where, _verdict(row, where))
 
 

@@ -2,8 +2,8 @@
 
 Writes and reads origins.arrow, which says which row of the raw files each question of a prepared folder was.
 
-A row is known by a keyed hash of its id in the raw files and by its place among the rows, so that predictions of other
-tools, which name the raw rows, can be matched. No id or file name of the raw files enters the prepared folder.
+A row is known by a keyed hash of its id in the raw files, so that predictions of other tools, which name the raw rows,
+can be matched. No id or file name of the raw files enters the prepared folder.
 """
 
 import hashlib
@@ -183,7 +183,7 @@ def count_patients(questions: Sequence[Question]) -> dict[Split, int]:
 
 
 ORIGINS = "origins.arrow"
-_SCHEMA = pa.schema([("question_id", pa.string()), ("origin", pa.string()), ("place", pa.int64())])
+_SCHEMA = pa.schema([("question_id", pa.string()), ("origin", pa.string())])
 # A row's id and a patient's must not have one hash.
 _KIND = "row of "
 
@@ -193,7 +193,6 @@ class Origins:
     """The raw rows that the questions of a prepared folder were."""
 
     source: str
-    places: Mapping[str, int]  # The number of each question in the order of the raw files, by question id.
     _by_origin: Mapping[str, str]
 
     def find(self, row_id: str) -> str | None:
@@ -207,7 +206,6 @@ def write_origins(folder: Path, source: str, raw_ids: Sequence[str], questions: 
     columns = {
         "question_id": [question.id for question in questions],
         "origin": [_hashed(key, source, raw_id) for raw_id in raw_ids],
-        "place": list(range(len(raw_ids))),
     }
     with (folder / ORIGINS).open("wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
         writer.write_table(pa.table(columns, schema=_SCHEMA))
@@ -221,8 +219,7 @@ def read_origins(folder: Path, source: str) -> Origins:
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"{path}: this table is missing or damaged. Run `medtune prepare` again.") from error
     ids = table.column("question_id").to_pylist()
-    places = dict(zip(ids, table.column("place").to_pylist(), strict=True))
-    return Origins(source, places, dict(zip(table.column("origin").to_pylist(), ids, strict=True)))
+    return Origins(source, dict(zip(table.column("origin").to_pylist(), ids, strict=True)))
 
 
 def _hashed(key: bytes, source: str, row_id: str) -> str:

@@ -89,7 +89,8 @@ def prepare(
         copy: Copies films and volumes, which are else linked where the disk allows it.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
         processes: The number of processes that draw and copy media; it changes no byte. With 1 this process does it,
-            and a file that crashes a decoder ends it; the next call then reads that file in a process of its own.
+            and a file that crashes a decoder ends it; the next call then copies in a process of its own, and rejects
+            that file.
         show_cells: A file for what the cells of rejected rows hold, which nothing else states; None writes none.
     """
     splits.check_fractions(fractions)

@@ -312,9 +312,6 @@ class Source:
         read_questions: A function like `read` that also gives the questions whose media files are not in the folder;
             the paths in its media may then lead to no file. It is None for a source whose questions are made from the
             media.
-        answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
-            another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
-            state the answer as it is.
         read_hub: A function like `read` for a data set of the Hugging Face hub, which the user names with hf:ID in
             place of a folder. It is None for a source that is not on the hub in a form that it reads.
         recognises: A function that says of a path or of a hub data set whether it is in the source's layout; None for a
@@ -341,7 +338,6 @@ class Source:
     write_settings: Callable[[Path, int], None] | None = None
     test_only: bool = False
     read_questions: Callable[[Path | None, int, Path], SourceTable] | None = None
-    answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
     read_hub: Callable[[HubId, int, Path], SourceTable] | None = None
     recognises: Callable[[Path | HubId], bool] | None = None
     with_options: Callable[[TableOptions], Source] | None = None

@@ -1,1 +1,1 @@
-"""Proves a loaded checkpoint against plain transformers and peft, on the machine where its weights are."""
+"""Proves a loaded checkpoint against plain transformers, on the machine where its weights are."""

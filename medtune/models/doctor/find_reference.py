@@ -69,10 +69,6 @@ class ProcessorReference:
         self._as_text = self._rendered(_PROBE, ANSWER).count(ANSWER) != 1
         self._asked: dict[str, dict[str, Tensor]] = {}
 
-    def conversation(self) -> str:
-        """Returns a question about an image and its answer, as the chat template writes them."""
-        return self._rendered(_PROBE, ANSWER)
-
     @property
     def end_id(self) -> int | None:
         """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""

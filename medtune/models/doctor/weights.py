@@ -15,8 +15,7 @@ from transformers.core_model_loading import WeightConverter, WeightRenaming, dot
 
 from medtune.models.contract import Model
 from medtune.models.doctor.reference import Check, Finding, checked
-from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.quantize import frozen_type, is_quantized
+from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.checkpoint import BASE, fitting_facts, other_base
 from medtune.models.weights.export import is_exported
@@ -171,28 +170,3 @@ def _belongs(model: Model, checkpoint: Path | None, wanted: Mapping[str, str]) -
     if other := other_base(model, found[BASE]):
         return False, f"{checkpoint.name} was trained over other weights: {other}"
     return True, f"{checkpoint.name} was trained over these weights, with the recipe's scales"
-
-
-def format_check(model: Model, *, precision: Precision) -> Check:
-    """Returns the check that what learns is stored in float32, other matrices in what the model computes in."""
-    return checked("number format", lambda: _formats(model, frozen_type(precision)))
-
-
-def _formats(model: Model, frozen: torch.dtype) -> Finding:
-    counts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
-        if not parameter.is_floating_point():
-            continue
-        wanted = torch.float32 if parameter.requires_grad else frozen
-        # Vectors that do not learn, such as those of norms, may be kept wider.
-        wide = parameter.dim() <= 1 and parameter.dtype == torch.float32
-        if parameter.dtype != wanted and not wide:
-            kind = "learns and" if parameter.requires_grad else "does not learn and"
-            return False, f"{name} {kind} is stored as {_short(parameter.dtype)}, expected {_short(wanted)}"
-        said = f"{_short(parameter.dtype)} {'learns' if parameter.requires_grad else 'is frozen'}"
-        counts[said] = counts.get(said, 0) + 1
-    return True, "; ".join(f"{said}: {count} tensors" for said, count in sorted(counts.items()))
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

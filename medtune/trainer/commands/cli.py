@@ -37,7 +37,7 @@ COMMANDS = {
     "prepare": Command("prepare", "turns raw files into a prepared folder with patient-level splits"),
     "prompts": Command("own_data", "writes a benchmark's official prompts into a YAML file, from its plain texts"),
     "validate": Command("validate", "checks a recipe before a run: its fields, files, labels and memory"),
-    "doctor": Command("start", "proves a recipe's checkpoint here against plain transformers and peft"),
+    "doctor": Command("start", "proves a recipe's checkpoint here against plain transformers"),
     "run": Command("start", "evaluates, trains, evaluates in the same way again, and prints the gain"),
     "train": Command("start", "trains a model without evaluating it before and after"),
     "eval": Command("start", "evaluates the recipe's model, or its model.checkpoint, without training"),

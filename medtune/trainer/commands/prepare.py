@@ -9,11 +9,12 @@ from pathlib import Path
 from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
+from medtune.data.lock import LockedError
 from medtune.data.prepared.manifest import REJECTS, rejects_table
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.work.processes import usable_cores
-from medtune.data.prepared.work.take import Origin, prepare_share, read_source
-from medtune.data.prepared.work.work_folder import Share, work_path
+from medtune.data.prepared.work.take import Origin, read_source
+from medtune.data.prepared.work.work_folder import work_path
 from medtune.data.prepared.write import Prompts, prepare
 from medtune.data.raw.source import Source
 from medtune.data.readable import readable_text
@@ -22,8 +23,8 @@ from medtune.eval.asking.prepared_prompts import read_official_templates, usable
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import Commands, add_overrides, positive, share
-from medtune.trainer.commands.array_job import fill_cache, submit_array
 from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin, patient_advice
+from medtune.trainer.recipe.read import read_recipe
 
 _NUM_SAMPLES = 3
 
@@ -152,38 +153,9 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="Draws and copies media, or fills the cache, in N processes, at most as many as there are cores for it; "
-        "the files are the same with any number (default: %(default)s).",
+        "the files are the same with any number. A command that was stopped goes on where it was (default: "
+        "%(default)s).",
     )
-    processes.add_argument(
-        "--share",
-        type=_share_of_work,
-        metavar="K/N",
-        help="Does the K-th of N shares of the media, for instance on one of several machines with one disk, and "
-        "writes no folder; the same command without --share takes what the shares have done (default: all of them). "
-        "With --cache: fills a share of the cache.",
-    )
-    processes.add_argument(
-        "--slurm-array",
-        type=positive,
-        metavar="N",
-        help="Submits an array job of N shares, and a job behind it that writes the folder or checks the cache "
-        "(default: the work is done here).",
-    )
-    processes.add_argument(
-        "--slurm",
-        metavar="KEY=VALUE,...",
-        help="Options of sbatch for --slurm-array: time=4:00:00,partition=cpu,mem=16G (default: the site's).",
-    )
-    processes.add_argument(
-        "--dry", action="store_true", help="With --slurm-array: prints the two scripts and submits nothing."
-    )
-
-
-def _share_of_work(text: str) -> Share:
-    number, slash, of = text.partition("/")
-    if not (slash and number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
-        raise argparse.ArgumentTypeError(f"{text!r}: wanted K/N with K from 1 to N, for instance 2/8")
-    return Share(int(number), int(of))
 
 
 def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -193,8 +165,7 @@ def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     """
     if options.cache is not None:
         _refuse_beside_cache(options)
-        _refuse_lone_slurm(options)
-        return fill_cache(options, arguments, processes=_processes(options.processes))
+        return _fill_cache(options.cache, options.overrides, processes=_processes(options.processes))
     if options.benchmark is None:
         raise ValueError("prepare needs a BENCHMARK (`medtune list benchmarks`), or --cache RECIPE to fill a cache")
     if options.overrides:
@@ -204,26 +175,10 @@ def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
         return _list_missing(source, root=options.root, seed=options.seed)
     if options.out is None:
         raise ValueError("prepare needs --out: the folder to write")
-    _refuse_lone_slurm(options)
-    processes = _processes(options.processes)
-    if options.slurm_array is not None:
-        return submit_array(
-            arguments, out=options.out, shares=options.slurm_array, slurm=options.slurm or "", dry=options.dry
-        )
-    if options.share is not None and options.without_media:
-        raise ValueError("--share divides the work on media: leave it out with --without-media")
     try:
-        if options.share is None:
-            return _prepare_folder(options, source, processes)
-        done = prepare_share(
-            source,
-            root=options.root,
-            out=options.out,
-            share=options.share,
-            seed=options.seed,
-            limit=options.limit,
-            processes=processes,
-        )
+        return _prepare_folder(options, source, _processes(options.processes))
+    except LockedError:
+        raise
     except BaseException:
         if (kept := work_path(options.out)).is_dir():
             print(
@@ -231,14 +186,9 @@ def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
                 file=sys.stderr,
             )
         raise
-    print(
-        f"share {options.share.number}/{options.share.of}: {done.files} of {done.of} media files are done, "
-        f"{done.broken} of them cannot be read. When all shares are done, run the command without --share."
-    )
-    return 0
 
 
-_WITH_CACHE = frozenset({"cache", "overrides", "processes", "share", "slurm_array", "slurm", "dry"})
+_WITH_CACHE = frozenset({"cache", "overrides", "processes"})
 """The arguments that --cache takes."""
 
 
@@ -252,11 +202,6 @@ def _refuse_beside_cache(options: argparse.Namespace) -> None:
                 "--cache RECIPE fills the cache of the folder that the recipe names (--set data.root=DIR); it takes no "
                 f"{named}"
             )
-
-
-def _refuse_lone_slurm(options: argparse.Namespace) -> None:
-    if (options.slurm or options.dry) and options.slurm_array is None:
-        raise ValueError("--slurm and --dry belong to --slurm-array N, which says how many shares there are")
 
 
 def _processes(asked: int) -> int:
@@ -311,6 +256,27 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
+
+
+def _fill_cache(name: str, overrides: list[str], *, processes: int) -> int:
+    """Fills the cache of a recipe and returns 0 if every volume is there and 1 if scans are broken."""
+    recipe = read_recipe(name, overrides)
+    if not recipe.data.cache:
+        raise ValueError("data.cache is false in this recipe, so that its runs keep no volumes: --set data.cache=true")
+    # Imported here, because it loads torch, which preparing does not need.
+    from medtune.trainer.volume_cache import fill, wanted
+
+    found = wanted(recipe)
+    if found is None:
+        raise ValueError(f"model.name {recipe.model.shown_name} keeps no volumes: the cache is for models over volumes")
+    if not found.scans:
+        raise ValueError(f"{recipe.data.root} holds no volumes for this recipe: there is nothing to keep")
+    done = fill(recipe, found, processes=processes, say=lambda text: print(text, flush=True))
+    print(f"{done.made} volumes were written, {done.there} were there, {len(done.broken)} could not be made")
+    # A scan has an entry for each organ that is asked about.
+    for path, why in dict.fromkeys(done.broken):
+        print(f"  {path}: {why}")
+    return 1 if done.broken else 0
 
 
 def _list_missing(source: Source, *, root: Origin, seed: int) -> int:

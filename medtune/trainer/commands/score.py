@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.question_rows import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
@@ -62,8 +62,7 @@ def given_predictions(
         rows += found.rows
         left_out.update(found.left_out)
     known = read_origins(prepared.root, prepared.manifest.source)
-    answer_in = find_source(prepared.manifest.source).answer_in
-    matched = match_rows(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
+    matched = match_rows(rows, asked, find=known.find)
     predictions, said = matched.predictions, matched.judge_replies if benchmark.judging else {}
     if benchmark.judging is not None and said:
         predictions = benchmark.judging.applied(predictions, said)

@@ -1,6 +1,6 @@
 """Lets one command at a time work in a run folder, and takes away what a refused command has made there.
 
-Rank 0 holds the folder for all ranks of its run. The claim names its holder. On this machine it ends with its holder,
+Rank 0 holds the folder for all ranks of its run. The lock names its holder. On this machine it ends with its holder,
 however that ends; on another one it is taken for left behind after minutes of silence.
 """
 
@@ -10,15 +10,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from medtune.data.prepared.work.claims import Work, claimed, refuse_claimed, refuse_taken_over
+from medtune.data.lock import Work, locked, refuse_locked, refuse_taken_over
 from medtune.trainer.runs.run_folder import LAUNCH
 
 RUNNING = Work(
     "works in this run folder",
     "Wait for its end, or stop it and continue with --resume; a new run takes another --out.",
-    silent_is_gone=False,
 )
-_HELD, _NAME = "held", "run"
+_HELD = f"{LAUNCH}/held"
 _NO_ROOM_OF_WORK = (LAUNCH, "wandb", "lightning")
 """Folders of a run that hold nothing which a command would have to compute again."""
 
@@ -58,7 +57,7 @@ def held(root: Path) -> Iterator[HeldFolder]:
     if root.exists() and not root.is_dir():
         raise NotADirectoryError(f"{root}: this is a file; a run takes a folder, which is made if it is missing")
     try:
-        with claimed(root / LAUNCH / _HELD, _NAME, RUNNING, out=root):
+        with locked(root / _HELD, RUNNING, out=root):
             folder = HeldFolder(root)
             try:
                 yield folder
@@ -66,19 +65,19 @@ def held(root: Path) -> Iterator[HeldFolder]:
                 folder.take_away()
                 raise
     finally:
-        for empty in (root / LAUNCH / _HELD, root / LAUNCH, *made):
+        for empty in (root / LAUNCH, *made):
             with contextlib.suppress(OSError):
                 os.rmdir(empty)
 
 
 def refuse_held(root: Path) -> None:
     """Refuses a run folder in which another run works; holds nothing."""
-    refuse_claimed(root / LAUNCH / _HELD, _NAME, RUNNING, out=root)
+    refuse_locked(root / _HELD, RUNNING, out=root)
 
 
 def refuse_lost(root: Path) -> None:
     """Ends a run whose folder another machine has taken over, since this one was suspended or cut off for minutes."""
-    refuse_taken_over(root / LAUNCH / _HELD, _NAME, out=root)
+    refuse_taken_over(root / _HELD, out=root)
 
 
 def _missing(root: Path) -> Iterator[Path]:

@@ -341,16 +341,11 @@ def test_results_in_any_order(prepared: Prepared, tmp_path: Path, kind: str, rep
     assert (overall["value"], overall["n"]) == (1.0, 12)
 
 
-def test_results_that_belong_to_other_rows_are_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    file, rows = tmp_path / "vqa.json", _rows()
-    results = [
-        _results({**row, "qid": other["qid"]}, "x") for row, other in zip(rows, rows[1:] + rows[:1], strict=True)
-    ]
-    file.write_text(json.dumps({"results": results}))
+def test_results_of_other_rows_are_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "vqa.json"
+    file.write_text(json.dumps({"results": [_results({**row, "qid": f"other {row['qid']}"}, "x") for row in _rows()]}))
     assert _score(prepared, file, "--only", "format=free_text") == 1
-    said = capsys.readouterr().err
-    assert f"by qid: {file}, result 1: the row has the answer '1000', the question there has '1010'" in said
-    assert "nothing was scored" in said
+    assert "nothing was scored" in capsys.readouterr().err
 
 
 def test_the_format_has_to_be_said(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -281,8 +280,7 @@ def _replies(prepared: Prepared) -> list[dict[str, object]]:
     return [{"id": str(number), **about, "response": label} for number, label in enumerate(labels)]
 
 
-def _write_of_result_files(prepared: Prepared, folder: Path, lines: list[dict[str, object]]) -> Path:
-    shutil.copy(prepared.root.parent / "raw" / _TABLE, folder / "23.tsv")
+def _write_of_result_files(folder: Path, lines: list[dict[str, object]]) -> Path:
     file = folder / "multimodal_test_results_1.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
@@ -292,38 +290,21 @@ def _score(prepared: Prepared, file: Path) -> int:
     return main(["score", "u2_bench", "--predictions", str(file), "--questions", str(prepared.root), *_PART])
 
 
-def test_replies_in_any_order_are_joined_with_the_table_beside_them(prepared: Prepared, tmp_path: Path) -> None:
-    file = _write_of_result_files(prepared, tmp_path, _replies(prepared)[::-1])
+def test_replies_in_any_order_go_by_the_index_of_their_row(prepared: Prepared, tmp_path: Path) -> None:
+    file = _write_of_result_files(tmp_path, _replies(prepared)[::-1])
     assert _score(prepared, file) == 0
     found = [json.loads(line) for line in (tmp_path / "parsed.jsonl").read_text().splitlines()]
     assert len(found) == 6
     assert [row["robust"] for row in found] == [row["answer"] for row in found]
 
 
-def test_replies_without_the_table_prove_nothing(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    file = _write_of_result_files(prepared, tmp_path, _replies(prepared))
-    (tmp_path / "23.tsv").unlink()
+def test_lines_that_do_not_fit_are_named(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file = _write_of_result_files(tmp_path, [*_replies(prepared), {"id": "99", "response": "x"}])
     assert _score(prepared, file) == 1
-    assert "no row states its true answer or its question" in capsys.readouterr().err
-
-
-def test_a_table_of_another_order_is_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    file = _write_of_result_files(prepared, tmp_path, _replies(prepared))
-    head, *rows = (tmp_path / "23.tsv").read_text().splitlines()
-    (tmp_path / "23.tsv").write_text("\n".join([head, *rows[1:], rows[0]]) + "\n")
-    assert _score(prepared, file) == 1
-    assert "the row has the answer" in capsys.readouterr().err
-
-
-def test_lines_and_tables_that_do_not_fit_are_named(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    file = _write_of_result_files(prepared, tmp_path, [*_replies(prepared), {"id": "99", "response": "x"}])
-    assert _score(prepared, file) == 1
-    assert f"{file}, line 7: its id '99' is no index of the table beside the file" in capsys.readouterr().err
+    assert f"{file}, line 7: its id 'DD 23 99' is no id of a row of the raw files" in capsys.readouterr().err
+    given = ["--predictions", str(file), "--questions", str(prepared.root)]
+    assert main(["score", "u2_bench", *given, "--only", "task=DD"]) == 1
+    assert "Give the set, such as --only task=DD dataset=" in capsys.readouterr().err
     file.write_text(file.read_text()[:-20])
     assert _score(prepared, file) == 1
     assert f"{file}, line 7: broken or cut-off JSON" in capsys.readouterr().err
-    (tmp_path / "24.tsv").write_text("index\tclass\n")
-    assert _score(prepared, file) == 1
-    assert (
-        "wanted one released table beside it, the one it answers; there are 23.tsv, 24.tsv" in capsys.readouterr().err
-    )

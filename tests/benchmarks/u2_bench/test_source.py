@@ -295,8 +295,13 @@ def test_an_image_cell_may_be_the_index_of_another_row_before_or_after(root: Pat
     write(root, DD, [({key: n} if key else {}) | row for n, row in enumerate(rows)])
     table = read(root)
     paths = {q.id.rpartition(" ")[2]: table.media[q.media_id][0].path for q in table.questions}
-    assert paths["2"] == paths["3"] == paths["5"] != paths["4"]
+    assert paths["0"] == paths["1"] == paths["3"] != paths["2"]
     assert len({q.patient_id for q in table.questions}) == 2
+
+
+def test_rows_of_one_index_are_named_by_their_line(root: Path) -> None:
+    write(root, DD, [{"index": index, "img_data": IMAGE, "class": "normal"} for index in (4, 7, 7)])
+    assert [question.id for question in read(root).questions] == ["DD 23 4", f"{DD} 3", f"{DD} 4"]
 
 
 def test_data_urls_and_identical_images_are_stored_once(root: Path) -> None:

@@ -24,9 +24,16 @@ Capture = pytest.CaptureFixture[str]
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("gauge")
     write_fetal_gauge(folder / "raw")
+    _ask_differently(folder / "raw" / "questions.jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         return prepare(find_source("table"), benchmark="fetal_gauge", root=folder / "raw", out=folder / "prepared")
+
+
+def _ask_differently(file: Path) -> None:
+    """Gives each row of the source's file a question of its own."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    _write_lines(file, [{**row, "prompt": f"{row['prompt']} ({n})"} for n, row in enumerate(rows)])
 
 
 def _raw(prepared: Prepared) -> list[tuple[str, dict[str, object], Question]]:
@@ -142,7 +149,7 @@ def test_lmms_eval_samples_with_reasoning_removed_keep_the_raw_reply(prepared: P
     assert _accuracy(file) == 1.0
 
 
-def test_a_part_of_lmms_evals_samples_goes_by_their_row_numbers(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_part_of_lmms_evals_samples_goes_by_their_questions(prepared: Prepared, tmp_path: Path) -> None:
     file = _write_lines(tmp_path / "samples.jsonl", _lmms_today(prepared)[12:4:-1])
     assert _score(prepared, file) == 0
     assert _accuracy(file) == 8 / 20
@@ -155,7 +162,7 @@ def test_log_likelihoods_are_no_replies(prepared: Prepared, tmp_path: Path, caps
     assert "row 1: 'filtered_resps' holds log-likelihoods of options" in capsys.readouterr().err
 
 
-def test_small_ids_in_another_order_are_refused_and_never_scored(tmp_path: Path, capsys: Capture) -> None:
+def test_plain_numbers_are_ids_in_columns_of_ids_alone(tmp_path: Path, capsys: Capture) -> None:
     raw = tmp_path / "raw"
     write_fetal_gauge(raw)
     rows = [
@@ -163,16 +170,16 @@ def test_small_ids_in_another_order_are_refused_and_never_scored(tmp_path: Path,
     ]
     _write_lines(raw / "questions.jsonl", rows)
     small = prepare(find_source("table"), benchmark="fetal_gauge", root=raw, out=tmp_path / "prepared")
-    asked = [row for row in rows if row["split"] == "test"]
-    ids = [row["id"] for row in asked]
-    perfect = [{"id": id_, "prediction": row["answer"]} for id_, row in zip(ids[::-1], asked, strict=True)]
+    asked = [row for row in rows if row["split"] == "test"][::-1]
     file = tmp_path / "theirs.json"
-    file.write_text(json.dumps(perfect))
-    assert _score(small, file) == 1
-    assert "by id: no row states its true answer or its question" in capsys.readouterr().err
-    file.write_text(json.dumps([{**row, "answer": row["prediction"]} for row in perfect]))
-    assert _score(small, file) == 0
-    assert _accuracy(file) == 1.0
+    for column in ("index", "doc_id"):
+        file.write_text(json.dumps([{column: row["id"], "prediction": row["answer"]} for row in asked]))
+        assert _score(small, file) == 1
+        assert f"one that is no plain number in {column}, prediction; for" in capsys.readouterr().err
+    for column in ("id", "qid", "question_id"):
+        file.write_text(json.dumps([{column: row["id"], "prediction": row["answer"]} for row in asked]))
+        assert _score(small, file) == 0
+        assert _accuracy(file) == 1.0
 
 
 def test_a_wrong_match_is_refused_with_the_row(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
@@ -184,22 +191,17 @@ def test_a_wrong_match_is_refused_with_the_row(prepared: Prepared, tmp_path: Pat
     _write(file, shifted)
     assert _score(prepared, file) == 1
     said = capsys.readouterr().err
-    assert "20 rows cannot be matched with 20 questions, so nothing was scored" in said
-    assert "by qid: " in said
+    assert f"{file}, row 1: 20 rows cannot be matched with 20 questions by qid, so nothing was scored: the row" in said
     assert "the row asks" in said
     assert not (tmp_path / "scores.json").exists()
 
 
-def test_rows_that_all_say_the_same_prove_no_order(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    rows = [
-        {"question": row["prompt"], "prediction": row["answer"]}
-        for _, row, _ in _raw(prepared)
-        if row["task"] == "view_completeness"
-    ]
+def test_an_id_of_no_raw_row_is_named(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    rows = [{"qid": row_id, "prediction": row["answer"]} for row_id, row, _ in _raw(prepared)]
     file = tmp_path / "model.json"
-    _write(file, rows)
-    assert _score(prepared, file, "--only", "task=view_completeness") == 1
-    assert "so alike that 100% of all orders would agree" in capsys.readouterr().err
+    _write(file, [*rows[:-1], {**rows[-1], "qid": "another"}])
+    assert _score(prepared, file) == 1
+    assert f"{file}, row 20: its qid 'another' is no id of a row of the raw files" in capsys.readouterr().err
 
 
 def test_a_row_answered_twice_counts_once_and_is_stated(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
@@ -236,26 +238,22 @@ def test_vlmevalkit_letters_count_by_the_tools_own_order_of_options(
 
 
 def test_options_of_another_version_are_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
-    rows = [{**row, "B": "something new"} for row in _table(prepared)]
+    ids = [row_id for row_id, _, _ in _raw(prepared)]
+    rows = [{**row, "qid": id_, "B": "something new"} for row, id_ in zip(_table(prepared), ids, strict=True)]
     file = tmp_path / "model.tsv"
     _write(file, rows)
     assert _score(prepared, file) == 1
     assert "the row has the options" in capsys.readouterr().err
 
 
-def test_rows_without_ids_need_the_order_and_its_proof(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+def test_the_order_of_rows_names_no_question(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "model.json"
-    rows = [{"answer": row["answer"], "prediction": row["answer"]} for _, row, _ in _raw(prepared)]
-    _write(file, rows)
-    assert _score(prepared, file) == 0
-    assert _accuracy(file) == 1.0
-    assert "Prompts: those of the tool that answered." in capsys.readouterr().out
-    _write(file, rows[::-1])
+    _write(file, [{"answer": row["answer"], "prediction": row["answer"]} for _, row, _ in _raw(prepared)])
     assert _score(prepared, file) == 1
-    assert f"in the order of the benchmark's files: {file}, row 1: the row has the answer" in capsys.readouterr().err
-    _write(file, rows[:-1])
-    assert _score(prepared, file) == 1
-    assert "there are not as many rows as questions\nGive the part" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "in question_id (not there), qid (not there), id (not there), and for one that is no plain number in" in said
+    assert "answer, prediction; for the question's text in none of question, input, " in said
+    assert "Give each row a column question_id" in said
 
 
 def test_a_part_of_the_questions(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""Plants ten faults, each of which the doctor has to find under its name."""
+"""Plants faults, each of which the doctor, or the comparison of a training step, has to find under its name."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +15,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.learning import GRADIENT_TOLERANCE
-from medtune.models.doctor.proof import Saving, proof, training_proof
+from medtune.models.doctor.proof import proof
 from medtune.models.doctor.reference import TOLERANCE, AskedQuestion, Check, computing_type
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.sequence import qwen_vl
@@ -27,6 +26,8 @@ from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quanti
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.models.weights.write_adapter import merged_layer
+from tests.models.doctor.learning import GRADIENT_TOLERANCE
+from tests.models.doctor.training import Saving, training_proof
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
 
@@ -318,7 +319,7 @@ def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, mo
             layer.scaling["default"] *= 2
         return merged(layer)
 
-    monkeypatch.setattr("medtune.models.doctor.proof.merged_layer", doubled)
+    monkeypatch.setattr("tests.models.doctor.training.merged_layer", doubled)
     assembled = opened(NAME, folder)
     quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
     found = trained(NAME, assembled, folder, asked_about(pictures(tmp_path)), tmp_path)["merge"]

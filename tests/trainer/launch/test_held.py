@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared.work import claims
+from medtune.data.lock import GONE_S
 from medtune.eval.predictions.files import replace_file
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.held import held, refuse_lost
@@ -39,14 +39,14 @@ def test_beside_a_running_run_nobody_works(prepared_tiny: Path, tmp_path: Path, 
     os.kill(again.pid, signal.SIGTERM)
     said, _ = again.communicate(timeout=60)
     assert again.returncode == 130, said
-    assert not list((out / "launch").rglob("*run*")), "a stopped run lets go of its folder"
+    assert not (out / "launch" / "held").exists(), "a stopped run lets go of its folder"
 
 
 def test_a_living_holder_is_never_taken_for_gone_on_its_machine(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with held(out):
-        claim = out / "launch" / "held" / "run"
-        os.utime(claim, (time.time() - 10 * claims.GONE_S,) * 2)
+        lock = out / "launch" / "held"
+        os.utime(lock, (time.time() - 10 * GONE_S,) * 2)
         with pytest.raises(ValueError, match=f"process {os.getpid()} on .* works in this run folder"):
             held(out).__enter__()
     assert not out.exists()
@@ -58,11 +58,11 @@ def test_another_machine_is_believed_for_minutes_and_ends_when_it_lost_the_folde
     out = tmp_path / "run"
     with held(out):
         refuse_lost(out)
-        claim = out / "launch" / "held" / "run"
+        lock = out / "launch" / "held"
         monkeypatch.setattr(socket, "gethostname", lambda: "another")
         with pytest.raises(ValueError, match="taken for gone after 5 minutes"):
             held(out).__enter__()
-        os.utime(claim, (time.time() - 10 * claims.GONE_S,) * 2)
+        os.utime(lock, (time.time() - 10 * GONE_S,) * 2)
         with held(out):
             monkeypatch.undo()
             with pytest.raises(ValueError, match="has taken over this work"):

@@ -1,4 +1,4 @@
-"""Filling the cache of volumes: what a run would write, in any number of processes, killed, shared, broken and full."""
+"""Filling the cache of volumes: what a run would write, in any number of processes, killed, broken and full."""
 
 import os
 import shutil
@@ -16,8 +16,6 @@ import pytest
 from medtune.data.media.volumes import cache
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.stored_volume import read_values
-from medtune.data.prepared.work.claims import claimed
-from medtune.data.prepared.work.work_folder import Share
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
@@ -85,16 +83,14 @@ def test_filled_cache_is_what_runs_write_and_runs_compute_nothing(
 
 
 @pytest.mark.slow
-def test_shares_and_code_ids_are_the_same_entries(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_code_ids_are_the_same_entries(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     small = (*CODES, "model.name=nano_nn_ct_chat")
     recipe, found = read_recipe("nano_ct_lora", [f"data.root={root}", *small]), wanted_of(root, *small)
     few = found._replace(scans=found.scans[:2])
-    for number in (1, 2):
-        done = fill(recipe, few, processes=1, share=Share(number, 2), say=print)
-        assert (done.there, done.broken) == (0, ())
-    assert "the code ids of the tower, as int16" in (said := capsys.readouterr().out)
-    assert said.count("volumes of 1 scans") == 2
+    done = fill(recipe, few, processes=1, say=print)
+    assert (done.there, done.broken) == (0, ())
+    assert "the code ids of the tower, as int16" in capsys.readouterr().out
     assert len(entries(root)) == few.volumes
     reads = replace(few.input, cache=VolumeCache(tmp_path / "lazily"))
     reads.read(few.scans[0][0])
@@ -125,7 +121,7 @@ def test_a_scan_that_ends_its_process_costs_that_scan_alone(prepared_ct: Path, t
     scans = tuple((replace(refs[0], masks=(), target=()),) for refs in found.scans[:3])
     few = found._replace(input=VolumeInput(Dying()), scans=scans)
     write_nifti(few.scans[1][0].path, np.full((8, 8, 8), -7, np.int16), np.eye(4))
-    done = fill(recipe, few, processes=2, share=Share(1, 1), say=print)
+    done = fill(recipe, few, processes=2, say=print)
     assert done.made == len(few.scans) - 1
     ((path, why),) = done.broken
     assert path == few.scans[1][0].path
@@ -136,11 +132,11 @@ KILLED = """
 import sys
 from pathlib import Path
 from tests.trainer.volume_cache.dying import Dying
-from tests.trainer.volume_cache.test_fill import Share, VolumeInput, fill, read_recipe, wanted_of
+from tests.trainer.volume_cache.test_fill import VolumeInput, fill, read_recipe, wanted_of
 if __name__ == "__main__":
     root = Path(sys.argv[1])
     found = wanted_of(root)._replace(input=VolumeInput(Dying("slow")))
-    fill(read_recipe("nano_ct_lora", [f"data.root={root}"]), found, processes=2, share=Share(1, 1), say=print)
+    fill(read_recipe("nano_ct_lora", [f"data.root={root}"]), found, processes=2, say=print)
 """
 
 
@@ -155,11 +151,8 @@ def test_a_killed_filling_goes_on(prepared_ct: Path, tmp_path: Path) -> None:
     end = time.monotonic() + 120
     while len(list(root.glob("cache/*.safetensors"))) < 2 and time.monotonic() < end:
         time.sleep(0.05)
-    # Another process is told who fills the cache.
     recipe, found = read_recipe("nano_ct_lora", [f"data.root={root}"]), wanted_of(root)
     slow = found._replace(input=VolumeInput(Dying("slow")))
-    with pytest.raises(ValueError, match=rf"process {started.pid} on .* fills this cache \(whole\).*--share K/N"):
-        fill(recipe, slow, processes=1, share=Share(1, 1), say=print)
     started.kill()
     assert started.wait() == -signal.SIGKILL
     time.sleep(2)
@@ -167,7 +160,7 @@ def test_a_killed_filling_goes_on(prepared_ct: Path, tmp_path: Path) -> None:
     assert 2 <= len(kept) < found.volumes
     for path in root.glob("cache/*.safetensors"):
         read_values(path)
-    done = fill(recipe, slow, processes=2, share=Share(1, 1), say=print)
+    done = fill(recipe, slow, processes=2, say=print)
     assert (done.made, done.there, done.broken) == (found.volumes - len(kept), len(kept), ())
     assert kept.items() <= entries(root).items()
 
@@ -207,14 +200,6 @@ def test_a_full_disk_ends_with_one_line_and_no_half_entry(prepared_ct: Path, tmp
     assert all(name.endswith(".safetensors") and not name.startswith(".") for name in names)
 
 
-def test_a_claim_of_another_recipe_s_entries_is_in_nobody_s_way(prepared_ct: Path, tmp_path: Path) -> None:
-    root = copied(prepared_ct, tmp_path / "ct")
-    recipe, found = read_recipe("nano_ct_lora", [f"data.root={root}"]), wanted_of(root)
-    few = found._replace(scans=found.scans[:1])
-    with claimed(root / "cache" / ".filling-0123456789abcdef"):
-        assert fill(recipe, few, processes=1, share=Share(1, 1), say=print).made == few.volumes
-
-
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
@@ -222,7 +207,6 @@ def test_a_claim_of_another_recipe_s_entries_is_in_nobody_s_way(prepared_ct: Pat
         (["--set", "model.name=nano_gemma3", "model.vision=null", "model.projector=null"], "keeps no volumes"),
         (["--limit", "3"], "takes no --limit"),
         (["--from", "x"], "takes no --from"),
-        (["--dry"], "--slurm and --dry belong to --slurm-array"),
     ],
 )
 def test_what_does_not_go_with_a_cache_is_refused(
@@ -236,16 +220,6 @@ def test_names_are_offered(refused: Told) -> None:
     assert "Did you mean 'nano_ct_lora'" in refused(main(["prepare", "--cache", "nano_ct_lor"]))
     assert "prepare needs a BENCHMARK" in refused(main(["prepare"]))
     assert "it belongs to --cache RECIPE" in refused(main(["prepare", "ctlesionvqa", "--set", "a=1"]))
-
-
-def test_an_array_job_fills_shares_and_the_last_job_checks(shown: Told) -> None:
-    arguments = ["prepare", "--cache", "nano_ct_lora", "--set", "data.root=ct", "-j", "2"]
-    said = shown(main([*arguments, "--slurm-array", "3", "--slurm", "time=1:00:00", "--dry"]))
-    commands = [line.partition(" -m medtune ")[2] for line in said.splitlines() if " -m medtune " in line]
-    plain = "prepare --cache nano_ct_lora --set data.root=ct -j 2"
-    assert commands == [f'{plain} --share "$SLURM_ARRAY_TASK_ID/3"', plain]
-    assert "--job-name=medtune-cache-ct" in said
-    assert "--job-name=medtune-check-ct" in said
 
 
 def test_validate_says_what_is_kept_and_how_much(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -76,11 +76,6 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
             yield Row(name, line, dict(zip(columns, cells, strict=False)))
 
 
-def copied_row(cells: Mapping[str, str]) -> Row:
-    """Returns a row that another tool has copied, given its cells by the column names of that tool."""
-    return Row("", 0, {_ours(name): cell for name, cell in cells.items()})
-
-
 def split_of(file: Path) -> Split | None:
     """Returns the split that a table's file name states; None if it states none.
 
@@ -122,7 +117,6 @@ def source() -> Source:
         patient_unit="the case: the folder that holds its volumes",
         read=_read,
         read_questions=partial(_read, needs_media=False),
-        answer_in=_answer_in,
     )
 
 
@@ -208,16 +202,6 @@ def _choices(row: Row) -> _Choices:
     if right is None:
         raise row.error("Answer Choice", f"{said!r} is none of the choices {', '.join(lettered)}")
     return _Choices(options, right)
-
-
-def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    row = copied_row(fields)
-    if not question.options:
-        return row.get("answer") or None
-    try:
-        return _choices(row).right
-    except RowError:
-        return None
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

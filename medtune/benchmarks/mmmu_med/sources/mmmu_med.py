@@ -102,7 +102,6 @@ def source_of(part: Part) -> Source:
         read=lambda root, seed, scratch: _read(part, root, scratch),
         read_hub=lambda hub, seed, scratch: _read_hub(part, hub, scratch),
         test_only=True,
-        answer_in=_answer_in,
     )
 
 
@@ -174,12 +173,6 @@ class _Reader:
         if isinstance(stored, str) and (self.root / stored).is_file():
             return self.root / stored
         raise row.place.error("there is no image", field=column)
-
-
-def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    said = fields.get("answer", "").strip()
-    place = ascii_uppercase.find(said) if len(said) == 1 else -1
-    return question.options[place] if 0 <= place < len(question.options) else said or None
 
 
 def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:

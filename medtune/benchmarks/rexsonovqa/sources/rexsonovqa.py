@@ -149,6 +149,11 @@ _OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
 _FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
 
 
+def row_id(kind: str, name: str, row: Mapping[str, object]) -> str:
+    """Returns the id of the question about a clip, by the name of its file, in the format "mcq" or "free"."""
+    return f"{kind} {name} {row.get('time_start')} to {row.get('time_end')} s"
+
+
 def source() -> Source:
     return Source(
         title="ReXSonoVQA",
@@ -193,6 +198,7 @@ class _Reader:
     segments: Mapping[str, Segment]
     videos: Mapping[str, Path]
     questions: list[Question] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
@@ -204,7 +210,10 @@ class _Reader:
             raise row.error(None, f"no entry of {METADATA} is about its video")
         ref = self._clip(row, name, segment)
         media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
-        question_id = f"{kind} {name} {row.number}"
+        question_id = row_id(kind, name, row.values)
+        if question_id in self.ids:
+            question_id = f"{question_id}, {row.number}"
+        self.ids.add(question_id)
         self.questions.append(_question(row, kind, question_id, media_id, segment.video))
         self.media[media_id] = (ref,)
         self.counts["of files whose name differs from the metadata's"] += name not in self.segments

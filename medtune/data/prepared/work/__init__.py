@@ -1,1 +1,1 @@
-"""The work of preparing: divided among processes and machines, kept in a folder until it is whole, and continued."""
+"""The work of preparing: divided among processes, kept in a folder until it is whole, and continued."""

@@ -39,31 +39,28 @@ def usable_cores() -> int:
     return cores
 
 
-def in_processes(
-    do: Callable[[Task], Result], tasks: Sequence[Task], *, processes: int, suspects: Sequence[Task] = ()
-) -> Iterator[Done[Result]]:
-    """Yields the results of `do` as they come; suspects are numbered after the tasks, and each is done alone.
+def in_processes(do: Callable[[Task], Result], tasks: Sequence[Task], *, processes: int) -> Iterator[Done[Result]]:
+    """Yields the results of `do` as they come.
 
     The processes are forked from the server of `start_server`, which is started here if it does not run yet. When one
-    dies (a crash in a decoder, or the kernel ended it because memory ran out), the tasks that were under way are
-    suspects. If the process of a suspect dies again, its result is None.
+    dies (a crash in a decoder, or the kernel ended it because memory ran out), each task that was under way is tried
+    again in a process of its own. If that dies again, the result is None.
     """
-    if tasks or suspects:
+    if tasks:
         start_server([do.__module__])
-    every = [*tasks, *suspects]
-    alone = list(range(len(tasks), len(every)))
+    alone = list[int]()
     waiting = list(range(len(tasks) - 1, -1, -1))
     while waiting:
         under_way: dict[Future[Result], int] = {}
         with _pool(min(processes, len(waiting))) as pool:
             try:
-                yield from _results(do, every, waiting, under_way, pool, ahead=_AHEAD * processes)
+                yield from _results(do, tasks, waiting, under_way, pool, ahead=_AHEAD * processes)
             except BrokenProcessPool:
                 alone += under_way.values()
     for number in sorted(alone):
         with _pool(1) as pool:
             try:
-                result = pool.submit(do, every[number]).result()
+                result = pool.submit(do, tasks[number]).result()
             except BrokenProcessPool:
                 yield Done(number, None)
                 continue

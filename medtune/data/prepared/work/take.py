@@ -1,4 +1,4 @@
-"""Takes what a source holds into a work folder: its questions, and copies of its media, all of them or one share."""
+"""Takes what a source holds into a work folder: its questions, and copies of its media."""
 
 import shutil
 import traceback
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from medtune.data.media.images import holds_others
 from medtune.data.prepared import question_rows
-from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
+from medtune.data.prepared.copy_media import CopiedFile, copy_media
 from medtune.data.prepared.manifest import check_rejected_share, write_cells
-from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
+from medtune.data.prepared.work.work_folder import WorkFolder, check_replaceable
 from medtune.data.raw.source import HubId, Reject, Source, SourceTable
 
 Origin = Path | HubId | None
@@ -110,41 +110,6 @@ def take(
     counted = rejected if limit is None else lost
     check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, copied, rejected)
-
-
-class SharedWork(NamedTuple):
-    files: int  # The number of files of the share.
-    broken: int  # How many of them could not be read.
-    of: int  # The number of files of all shares.
-
-
-def prepare_share(
-    source: Source,
-    *,
-    root: Origin,
-    out: Path,
-    share: Share,
-    seed: int = 0,
-    limit: int | None = None,
-    processes: int = 1,
-) -> SharedWork:
-    """Draws and copies one share of the media files of the prepared folder `out`, which `prepare` then takes.
-
-    The shares may be done at the same time, on several machines that see one disk.
-    """
-    check_folders(source, root, out)
-    with work_folder(out, source, processes=processes, share=share) as work:
-        table = question_rows.check_table(source.name, read_source(source, root, seed, work.scratch))
-        table = question_rows.limit_patients(table, limit, seed)
-        work.find(
-            {name: table.findings[name] for number, name in enumerate(table.media) if table.ask and share.holds(number)}
-        )
-        every = units_of(table.media, table.draws)
-        mine = [unit for number, unit in enumerate(every) if share.holds(number)]
-        outcomes = [outcome for outcomes in work.copy(mine) for outcome in outcomes]
-    return SharedWork(
-        len(outcomes), sum(isinstance(each, str) for each in outcomes), sum(len(unit.files) for unit in every)
-    )
 
 
 def _asked(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:

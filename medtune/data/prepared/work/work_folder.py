@@ -1,26 +1,34 @@
 """The folder beside a prepared folder in which it is made, and which an interrupted preparation continues.
 
-`.OUT.prepare` holds the prepared folder as far as it is made, the journal of what is finished, and claims. It becomes
-the prepared folder as a whole, and is then gone.
+`.OUT.prepare` holds the prepared folder as far as it is made, what is finished, and the lock of the process that makes
+it. It becomes the prepared folder as a whole, and is then gone.
 """
 
 import errno
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.data.files import unique_mark
+from medtune.data.lock import Work, locked
 from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
-from medtune.data.prepared.work.claims import WHOLE, Claim, Journal, claimed, content_key, content_said, path_said
+from medtune.data.prepared.work.finished import Finished, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
 from medtune.data.progress import progress
 from medtune.data.raw.source import Finding, NotFound, Source
+
+_COPYING = (__name__, "nibabel", "scipy.fftpack")
+"""The modules that copying needs, also those that are imported when the first volume or picture is met."""
+DIED = (
+    "the process that read this file died: memory ran out, or a decoder crashed. Export the file again, or give fewer "
+    "processes (-j)."
+)
+_PREPARING = Work("prepares this folder", "Wait for it, or choose another --out.")
 
 
 def check_replaceable(out: Path) -> None:
@@ -50,31 +58,15 @@ def put_in_place(draft: Path, out: Path) -> None:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
-_COPYING = (__name__, "nibabel", "scipy.fftpack")
-"""The modules that copying needs, also those that are imported when the first volume or picture is met."""
-DIED = (
-    "the process that read this file died: memory ran out, or a decoder crashed. Export the file again, or give fewer "
-    "processes (-j)."
-)
-
-
-class Share(NamedTuple):
-    """One of several equal shares of the work, counted from 1."""
-
-    number: int
-    of: int
-
-    def holds(self, index: int) -> bool:
-        return index % self.of == self.number - 1
-
-
 @dataclass(frozen=True)
 class WorkFolder:
     root: Path
-    scratch: Path  # A folder for the files that the source makes, of this process alone.
-    claim: Claim
-    journal: Journal
-    processes: int  # The number of processes that copy files; 1 copies them in this one.
+    scratch: Path  # A folder for the files that the source makes.
+    finished: Finished
+    processes: int  # The number of processes that copy files.
+    # Whether this process copies all files itself. It does not where an earlier attempt was stopped, which a file that
+    # crashes a decoder may have done.
+    alone: bool
 
     @property
     def draft(self) -> Path:
@@ -87,57 +79,50 @@ class WorkFolder:
     def copy(self, units: Sequence[Unit]) -> list[list[CopiedFile | str]]:
         """Copies units, or takes what is finished, and returns each one's copies, or the reasons why there are none."""
         keys = [self._key(unit) for unit in units]
-        found = {key: finished for key in keys if (finished := self.journal.finished(key)) is not None}
+        found = {key: copies for key in keys if (copies := self.finished.copies_before(key, self.media)) is not None}
         # What one key names is copied once.
         left = {key: unit for key, unit in zip(keys, units, strict=True) if key not in found}
+        total = len(found) + len(left)
         with progress("copying media", unit="files") as on_done:
-            found |= self._copied(left, lambda done: on_done(len(found) + done, len(found) + len(left)))
+            for key, copies in self._copied(left):
+                found[key] = [DIED] * len(left[key].files) if copies is None else copies
+                if copies is not None:
+                    self.finished.keep_copies(key, copies, self.media)
+                on_done(len(found), total)
         return [found[key] for key in keys]
 
-    def _copied(self, left: Mapping[str, Unit], on_done: Callable[[int], None]) -> dict[str, list[CopiedFile | str]]:
-        found: dict[str, list[CopiedFile | str]] = {}
-        suspects = [key for key in left if key in self.journal.suspects]
-        tasks = [key for key in left if key not in self.journal.suspects]
-        if self.processes == 1:
-            for key in tasks:
-                self.journal.begin(key)
-                found[key] = copy_unit(left[key], self.media)
-                self.journal.finish(key, found[key])
-                on_done(len(found))
-            tasks = []
-        order = [*tasks, *suspects]
-        doing = ([_Task(left[key], self.media) for key in each] for each in (tasks, suspects))
-        for done in in_processes(_do, next(doing), processes=self.processes, suspects=next(doing)):
-            key = order[done.number]
-            if done.result is None:
-                self.journal.begin(key)
-                found[key] = [DIED] * len(left[key].files)
-            else:
-                self.journal.finish(key, done.result)
-                found[key] = done.result
-            on_done(len(found))
-        return found
+    def _copied(self, left: Mapping[str, Unit]) -> Iterator[tuple[str, list[CopiedFile | str] | None]]:
+        """Yields the copies of each unit as they come; None where the process died that made them."""
+        if self.alone:
+            yield from ((key, copy_unit(unit, self.media)) for key, unit in left.items())
+            return
+        keys, tasks = list(left), [_Task(unit, self.media) for unit in left.values()]
+        for done in in_processes(_do, tasks, processes=self.processes):
+            yield keys[done.number], done.result
 
     def find(self, findings: Mapping[str, Finding]) -> dict[str, Any]:
-        """Returns what each call finds out, or a `NotFound`; what an interrupted preparation has found is kept."""
-        folder = self.root / "findings"
-        folder.mkdir(exist_ok=True)
+        """Returns what each call finds out, or a `NotFound`; what an earlier attempt found is kept."""
         said = {name: [path_said(p) for p in each.said] if isinstance(each.said, tuple) else each.said
                 for name, each in findings.items()}  # fmt: skip
-        files = {name: folder / f"{content_key('found', said[name])}.json" for name in findings}
-        left = [name for name in findings if not files[name].is_file()]
-        tasks = [_Search(findings[name], files[name]) for name in left]
-        if self.processes == 1:
-            outcomes = [_search(task) for task in tasks]
-        else:
-            outcomes = [DIED] * len(tasks)
-            for done in in_processes(_search, tasks, processes=self.processes):
-                outcomes[done.number] = DIED if done.result is None else done.result
-        wrong = {name: reason for name, reason in zip(left, outcomes, strict=True) if reason}
-        return {
-            name: NotFound(wrong[name]) if name in wrong else json.loads(files[name].read_text("utf-8"))
-            for name in findings
-        }
+        keys = {name: content_key("found", said[name]) for name in findings}
+        found = {name: kept[0] for name in findings if (kept := self.finished.before(keys[name])) is not None}
+        left = [name for name in findings if name not in found]
+        for name, outcome in self._searched(left, [findings[name] for name in left]):
+            if outcome is None or isinstance(outcome, NotFound):
+                found[name] = outcome or NotFound(DIED)
+            else:
+                found[name] = self.finished.keep(keys[name], outcome)[0]
+        return {name: found[name] for name in findings}
+
+    def _searched(
+        self, names: Sequence[str], findings: Sequence[Finding]
+    ) -> Iterator[tuple[str, list[Any] | NotFound | None]]:
+        """Yields what each call returns as it comes; None where its process died."""
+        if self.alone:
+            yield from zip(names, map(_search, findings), strict=True)
+            return
+        for done in in_processes(_search, findings, processes=self.processes):
+            yield names[done.number], done.result
 
     def _key(self, unit: Unit) -> str:
         kinds = [what for _, what in unit.files]
@@ -156,21 +141,12 @@ class WorkFolder:
                 file.unlink()
 
 
-class _Search(NamedTuple):
-    finding: Finding
-    file: Path
-
-
-def _search(task: _Search) -> str:
-    """Writes what a call finds into a file and returns "", or returns why it found nothing."""
+def _search(finding: Finding) -> list[Any] | NotFound:
+    """Returns a list of what was found, so that nothing is never found."""
     try:
-        found = task.finding.find()
+        return [finding.find()]
     except (ValueError, FileNotFoundError) as error:
-        return str(error)
-    draft = task.file.with_name(f".{unique_mark()}")
-    draft.write_text(json.dumps(found), "utf-8")
-    draft.replace(task.file)
-    return ""
+        return NotFound(str(error))
 
 
 class _Task(NamedTuple):
@@ -188,39 +164,35 @@ def work_path(out: Path) -> Path:
 
 
 @contextmanager
-def work_folder(out: Path, source: Source, *, processes: int = 1, share: Share | None = None) -> Iterator[WorkFolder]:
-    """Yields the folder in which the prepared folder `out` is made; at the end it becomes `out`, unless it is a share.
+def work_folder(out: Path, source: Source, *, processes: int = 1) -> Iterator[WorkFolder]:
+    """Yields the folder in which the prepared folder `out` is made; at the end it becomes `out`.
 
-    If anything goes wrong, it is kept when media files are finished, and the next call continues it.
+    If anything goes wrong, it is kept when anything is finished, and the next call continues it.
     """
-    if processes > 1:
+    root = work_path(out)
+    alone = processes == 1 and not root.exists()
+    if not alone:
         # Its imports take as long as a source's reading; a simulation draws with the module of its source.
         start_server((*_COPYING, source.read.__module__))
-    root = work_path(out)
-    name = WHOLE if share is None else f"share-{share.number}-of-{share.of}"
     is_done = False
     try:
-        with claimed(root / "claims", name) as claim:
-            if share is None:
-                _clear(root)
-            scratch = root / f"scratch-{unique_mark()}"
+        with locked(root / "lock", _PREPARING, out=out) as lock:
+            _clear(root)
+            scratch = root / "scratch"
             scratch.mkdir()
             (root / "folder" / MEDIA_FOLDER).mkdir(parents=True, exist_ok=True)
             try:
-                with Journal(root / "journal", root / "folder" / MEDIA_FOLDER) as journal:
-                    work = WorkFolder(root, scratch, claim, journal, processes)
+                with Finished(root / "finished.jsonl") as finished:
+                    work = WorkFolder(root, scratch, finished, processes, alone)
                     try:
                         yield work
                     finally:
-                        is_done = share is None and journal.is_empty and not any((root / "findings").glob("*.json"))
-                if share is None:
-                    claim.check()
-                    put_in_place(work.draft, out)
-                    is_done = True
+                        is_done = finished.is_empty
+                lock.check()
+                put_in_place(work.draft, out)
+                is_done = True
             finally:
-                shutil.rmtree(scratch, ignore_errors=True)
-                if is_done:
-                    shutil.rmtree(root, ignore_errors=True)
+                shutil.rmtree(root if is_done else scratch, ignore_errors=True)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(
@@ -232,9 +204,8 @@ def work_folder(out: Path, source: Source, *, processes: int = 1, share: Share |
 
 
 def _clear(root: Path) -> None:
-    for path in root.iterdir():
-        if path.name.startswith("scratch-"):
-            shutil.rmtree(path, ignore_errors=True)
+    """Removes what an attempt that was killed has left behind, but for what is finished."""
+    shutil.rmtree(root / "scratch", ignore_errors=True)
     for path in (root / "folder").iterdir() if (root / "folder").is_dir() else ():
         if path.name != MEDIA_FOLDER:
             path.unlink()

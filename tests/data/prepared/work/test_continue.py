@@ -1,15 +1,17 @@
-"""Preparing in several processes and shares, killed and continued: always the same folder."""
+"""Preparing in several processes, killed and continued: always the same folder."""
 
 import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -17,10 +19,8 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared import copy_media
-from medtune.data.prepared.work import claims
-from medtune.data.prepared.work.claims import claimed
-from medtune.data.prepared.work.take import prepare_share
-from medtune.data.prepared.work.work_folder import Share, work_path
+from medtune.data.prepared.work.finished import Finished
+from medtune.data.prepared.work.work_folder import work_path
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Draw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
@@ -91,35 +91,59 @@ def test_file_that_crashes_its_process_is_rejected_alone(tmp_path: Path) -> None
     assert made.manifest.num_media == NUM - 2
 
 
+def _stopped(source: Source, out: Path, *, after: int) -> None:
+    """Prepares until some files are finished."""
+    done = list[int]()
+
+    def counted(unit: copy_media.Unit, folder: Path) -> list[object]:
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(1)
+        return list(copy_media.copy_unit(unit, folder))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medtune.data.prepared.work.work_folder.copy_unit", counted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(source, benchmark="x", root=None, out=out, max_rejected=0.1)
+
+
 def test_only_what_is_left_is_done_and_other_settings_take_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, done = _crashing(tmp_path), list[int]()
     whole = _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "whole", max_rejected=0.1).root)
     other = _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "other", max_rejected=0.1, seed=1).root)
-
-    def counted(unit: copy_media.Unit, folder: Path, stop: int) -> list[object]:
-        if len(done) == stop:
-            raise KeyboardInterrupt
-        done.append(1)
-        return list(copy_media.copy_unit(unit, folder))
-
-    where = "medtune.data.prepared.work.work_folder.copy_unit"
-    monkeypatch.setattr(where, partial(counted, stop=10))
-    with pytest.raises(KeyboardInterrupt):
-        prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1)
+    _stopped(source, tmp_path / "out", after=10)
+    with (work_path(tmp_path / "out") / "finished.jsonl").open("a") as file:
+        # A process that is killed may leave half a line.
+        file.write('["half')
     shutil.copytree(work_path(tmp_path / "out"), work_path(tmp_path / "again"))
-    monkeypatch.setattr(where, partial(counted, stop=1000))
+    keep = Finished.keep_copies
+
+    def counted(*told: Any) -> None:
+        done.append(1)
+        keep(*told)
+
+    monkeypatch.setattr(Finished, "keep_copies", counted)
     assert _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1).root) == whole
-    # The eleventh was under way, and is done in a process of its own.
-    assert len(done) == 10 + NUM - 11
+    assert len(done) == NUM - 10
     done.clear()
     made = prepare(source, benchmark="x", root=None, out=tmp_path / "again", max_rejected=0.1, seed=1)
     assert _tree(made.root) == other
     assert len(done) == NUM
 
 
-def test_changed_file_is_read_again(tmp_path: Path) -> None:
+def test_a_file_that_ended_a_preparation_is_rejected_by_the_next(tmp_path: Path) -> None:
+    source = _crashing(tmp_path)
+    _stopped(source, tmp_path / "out", after=7)
+    (tmp_path / "crash.txt").write_text("7")
+    made = prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1)
+    rows = [json.loads(line) for line in (made.root / "rejects.jsonl").read_text().splitlines()]
+    assert [row["row"] for row in rows] == [4, 8]
+    assert "process that read this file died" in rows[1]["reason"]
+
+
+def test_a_changed_file_and_a_lost_copy_are_made_again(tmp_path: Path) -> None:
     media, questions = {}, []
     for number in range(6):
         path = tmp_path / f"{number}.png"
@@ -130,43 +154,30 @@ def test_changed_file_is_read_again(tmp_path: Path) -> None:
         )
     table = SourceTable(questions, media)
     source = Source("t", "CC0", "https://example.org", "synthetic", "file", lambda *_: table, None)
-    prepare_share(source, root=None, out=tmp_path / "out", share=Share(1, 1))
+    _stopped(source, tmp_path / "out", after=5)
     PIL.Image.new("L", (9, 9), 200).save(tmp_path / "2.png")
+    copies = sorted((work_path(tmp_path / "out") / "folder" / "media").iterdir())
+    copies[0].unlink()
+    copies[1].write_bytes(b"half")
     made = prepare(source, benchmark="x", root=None, out=tmp_path / "out")
     assert _tree(made.root) == _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "fresh").root)
 
 
-def test_shares_by_hand_give_the_same_folder(tmp_path: Path) -> None:
-    source = _crashing(tmp_path)
-    whole = prepare(source, benchmark="x", root=None, out=tmp_path / "whole", max_rejected=0.1)
-    shares = [prepare_share(source, root=None, out=tmp_path / "out", share=Share(k, 3)) for k in (3, 1, 2)]
-    assert sum(each.files for each in shares) == NUM == shares[0].of
-    assert sum(each.broken for each in shares) == 1
-    # Drawing anything anew would be noticed: there is no drawing any more.
-    (tmp_path / "crash.txt").write_text("5")
-    made = prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1)
-    assert _tree(made.root) == _tree(whole.root)
+def test_a_second_preparation_of_one_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
 
+    def read(*_: object) -> SourceTable:
+        assert main([*PHANTOM, "--out", str(out)]) == 1
+        said = capsys.readouterr().err
+        assert f"{out}: process {os.getpid()} on {socket.gethostname()} prepares this folder since 20" in said
+        assert "Wait for it, or choose another --out." in said
+        assert "Delete it" not in said
+        raise ValueError("read enough")
 
-def test_two_at_once_are_refused_and_shares_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "work" / "claims"
-    with claimed(folder, "share-1-of-2"), claimed(folder, "share-2-of-2"):
-        with pytest.raises(ValueError, match=rf"process {os.getpid()} on .* prepares this folder \(share-1-of-2\)"):
-            claimed(folder, "share-1-of-2").__enter__()
-        with pytest.raises(ValueError, match="choose another --out"):
-            claimed(folder).__enter__()
-    assert os.listdir(folder) == []
-    with claimed(folder) as claim:
-        with pytest.raises(ValueError, match="whole"):
-            claimed(folder, "share-1-of-2").__enter__()
-        monkeypatch.setattr("socket.gethostname", lambda: "another")
-        with pytest.raises(ValueError, match="prepares this folder"):
-            claimed(folder).__enter__()
-        # The other machine was not seen for longer than it may be silent.
-        os.utime(folder / "whole", (time.time() - 2 * claims.GONE_S,) * 2)
-        with claimed(folder), pytest.raises(ValueError, match="has taken over"):
-            claim.check()
-    assert os.listdir(folder) == []
+    source = Source("t", "CC0", "https://example.org", "synthetic", "file", read, None)
+    with pytest.raises(ValueError, match="read enough"):
+        prepare(source, benchmark="x", root=None, out=out)
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -181,10 +192,10 @@ def test_killed_at_any_moment_it_continues_to_the_same_folder(tmp_path: Path) ->
         running = subprocess.Popen(
             [sys.executable, "-m", "medtune", *command], env={**os.environ, _MARK: str(tmp_path)}
         )
-        journal = work_path(tmp_path / "out") / "journal"
+        finished = work_path(tmp_path / "out") / "finished.jsonl"
         until = time.monotonic() + 120
-        before = _num_finished(journal)
-        while running.poll() is None and _num_finished(journal) < min(before + moment // 3 + 1, 8):
+        before = _num_finished(finished)
+        while running.poll() is None and _num_finished(finished) < min(before + moment // 3 + 1, 8):
             assert time.monotonic() < until
             time.sleep(0.02)
         running.kill()
@@ -208,25 +219,5 @@ def _left_over(mark: str) -> list[Path]:
     return found
 
 
-def _num_finished(journal: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in journal.glob("*.jsonl"))
-
-
-def test_array_job_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    command = [*PHANTOM, "--out", str(tmp_path / "ct"), "--slurm-array", "8", "--slurm", "time=4:00:00", "--dry"]
-    assert main(command) == 0
-    shares, last = capsys.readouterr().out.split("#!/bin/bash")[1:]
-    assert "#SBATCH --array=1-8\n" in shares
-    assert "#SBATCH --time=4:00:00\n" in shares
-    assert f'-m medtune {" ".join(PHANTOM)} --out {tmp_path / "ct"} --share "$SLURM_ARRAY_TASK_ID/8"' in shares
-    assert "--share" not in last
-    assert main([*command, "--slurm", "tine=1"]) == 1
-    # A job that kept an abbreviation would submit the array again, so that none is taken.
-    with pytest.raises(SystemExit, match="2"):
-        main([*PHANTOM, "--out", str(tmp_path / "a b"), "--slurm-arr=8", "--slurm", "time=10", "--dr"])
-    capsys.readouterr()
-    assert main([*PHANTOM, "--out", str(tmp_path / "a b"), "--slurm-array=8", "--slurm", "time=10", "--dry"]) == 0
-    scripts = capsys.readouterr().out
-    assert not any(word in scripts for word in ("--slurm", "--dr", "time=10 "))
-    assert "#SBATCH --job-name='medtune-prepare-a b'" in scripts
-    assert main([*PHANTOM, "--out", str(tmp_path / "ct"), "--dry"]) == 1
+def _num_finished(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.is_file() else 0

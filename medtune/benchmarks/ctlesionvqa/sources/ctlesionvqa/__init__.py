@@ -44,7 +44,6 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import (
     INPUT_MODE,
     MODES,
     Row,
-    copied_row,
     find_pictures,
     number_and_unit,
     question_files,
@@ -174,7 +173,6 @@ def source() -> Source:
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
         read_questions=partial(_read, needs_media=False),
-        answer_in=_answer_in,
     )
 
 
@@ -326,16 +324,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     missing = tuple(reader.missing.values())
     rejects = tuple(reader.rejects)
     return SourceTable(reader.questions, reader.media, tuple(notes), rejects, missing, stands_for_patient="scan")
-
-
-def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    row = copied_row(fields)
-    try:
-        if question.facets["format"] == "multi_choice":
-            return tables.choice(row).answer
-        return tables.number(row).text if question.answer_kind == "number" else row.get("answer") or None
-    except RowError:
-        return None
 
 
 def _rows(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Row, Split | None]]:

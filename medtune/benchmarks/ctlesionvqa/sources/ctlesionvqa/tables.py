@@ -84,12 +84,6 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
         yield Row(name, line, {column: text(value) for column, value in values.items()}, values)
 
 
-def copied_row(cells: Mapping[str, str]) -> Row:
-    """Returns a row that another tool has copied, given its cells by the column names of that tool."""
-    copied = _object(dict(cells))
-    return Row("", 0, {column: text(value) for column, value in copied.items()}, copied)
-
-
 def text(value: object) -> str:
     """Returns a cell as text: "" for an empty cell, and whole numbers without ".0".
 

@@ -17,7 +17,7 @@ import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench import tasks_and_sets as released
@@ -104,7 +104,6 @@ def source() -> Source:
         patient_unit="the column patient_id within a source data set; without it one image stands for one patient",
         test_only=True,
         read=_read,
-        answer_in=_answer_in,
     )
 
 
@@ -134,6 +133,7 @@ class _Row:
 class _Reader:
     scratch: Path
     questions: list[Question] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)  # For each question the row of its set, as the kit names it.
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     splits: Counter[str] = field(default_factory=Counter)
@@ -142,7 +142,7 @@ class _Reader:
 
     def read_file(self, folder: Path, file: Path, task: str) -> None:
         images: dict[str, str] = {}
-        waiting: list[tuple[_Row, str]] = []
+        waiting: list[tuple[_Row, str, str]] = []
         for number, (line, found) in enumerate(_cells(file)):
             dataset = released.set_of_name(task, file.stem) or _by_column(task, found)
             if dataset is None:
@@ -152,19 +152,20 @@ class _Reader:
             found.pop("seg_data", None)
             row = _Row(str(file.relative_to(folder)), line, task, dataset, found)
             self.splits[row.get("split").lower() or "no split"] += 1
+            own = _index(row.get("index")) or str(number)
             if len(image) <= _LONGEST_INDEX:
-                waiting.append((row, image))
+                waiting.append((row, own, image))
                 continue
             try:
                 digest = self._stored(row, image)
             except RowError as error:
                 self.rejects.append(error.reject)
                 continue
-            images[_index(row.get("index")) or str(number)] = digest
-            self._add(row, digest)
-        for row, index in waiting:
+            images[own] = digest
+            self._add(row, own, digest)
+        for row, own, index in waiting:
             if _index(index) in images:
-                self._add(row, images[_index(index)])
+                self._add(row, own, images[_index(index)])
             else:
                 said = f"wanted an image in base64, or the index of a row that has one, got {index!r}"
                 self.rejects.append(row.error("image", said).reject)
@@ -178,7 +179,7 @@ class _Reader:
         (self.scratch / digest).write_bytes(content)
         return digest
 
-    def _add(self, row: _Row, digest: str) -> None:
+    def _add(self, row: _Row, index: str, digest: str) -> None:
         number = released.number_of_set(row.dataset)
         patient = row.get("patient")
         is_known = not parse_cells.is_nothing(patient)
@@ -191,6 +192,13 @@ class _Reader:
         else:
             self.media[media_id] = (MediaRef(self.scratch / digest),)
             self.units.add("patient" if is_known else "image")
+            self.rows.append(row_id(row.task, row.dataset, index))
+
+    def named_questions(self) -> list[Question]:
+        """Returns the questions, named as the kit names rows where a set has one row of the name."""
+        times = Counter(self.rows)
+        pairs = zip(self.questions, self.rows, strict=True)
+        return [replace(question, id=name) if times[name] == 1 else question for question, name in pairs]
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
@@ -208,7 +216,11 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         notes.append(f"the column 'split' is not followed, as the benchmark is for evaluation alone: {said}")
     unit = " or ".join(sorted(reader.units))
     return SourceTable(
-        reader.questions, reader.media, tuple(notes), tuple(reader.rejects), stands_for_patient=unit or "patient"
+        reader.named_questions(),
+        reader.media,
+        tuple(notes),
+        tuple(reader.rejects),
+        stands_for_patient=unit or "patient",
     )
 
 
@@ -232,6 +244,11 @@ def _cells(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 def _by_column(task: str, found: Mapping[str, str]) -> str | None:
     said = next((found[name] for name in COLUMNS["dataset"] if found.get(name)), "")
     return released.set_of_name(task, said)
+
+
+def row_id(task: str, dataset: str, index: str) -> str:
+    """Returns the id of the question that a row of a set's table asks, by its index there or its number from 0."""
+    return f"{task} {dataset} {_index(index)}"
 
 
 def _index(cell: str) -> str:
@@ -280,20 +297,6 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
         unit=unit,
         printed=_prompt_cells(row),
     )
-
-
-def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    found = {name.strip().lower(): cell for name, cell in fields.items()}
-    row = _Row("", 0, question.facets["task"], question.facets["dataset"], found)
-    has_place = row.column("box") or row.column("keypoints")
-    try:
-        if row.task in released.CLASSIFICATION:
-            return _classes(row)[1]
-        if row.task in released.DETECTION:
-            return _place(row).position if has_place else None
-        return _value(row)[0] if row.task == released.VALUE else _text(row)
-    except RowError:
-        return None
 
 
 def _classes(row: _Row) -> tuple[tuple[str, ...], str]:

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from medtune.models.contract import Assembled, MediaItem
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
 from medtune.models.doctor.reference import AskedQuestion, Check, Finding, Reference, checked, laid_out
 from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import build_optimizer, parameters_by_part
 from medtune.models.tuning.plan import Tuning
+from tests.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
 
 GRADIENT_TOLERANCE: Mapping[torch.dtype, float] = {torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.2}
 """The largest relative difference of a gradient, as a 2-norm, that is put down to rounding.

@@ -4,7 +4,7 @@ import pytest
 
 from medtune.data.types import Question
 from medtune.eval.predictions.tool_files import ToolRow
-from medtune.eval.predictions.tool_matching import Proof, QuestionTexts, shown
+from medtune.eval.predictions.tool_matching import shown
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,3 @@ from medtune.eval.predictions.tool_matching import Proof, QuestionTexts, shown
 def test_options_that_a_row_shows(own: tuple[str, ...], theirs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     question = Question("q", "m", "What is shown?", own, own[0], "choice", "p")
     assert shown(ToolRow({}, ("A",), theirs, "row 1"), question) == wanted
-
-
-def test_an_answer_in_brackets_is_the_answer_that_a_row_states() -> None:
-    question = Question("q", "m", "Which ion?", ("[H+]", "[K+]"), "[H+]", "choice", "p")
-    proof = Proof(QuestionTexts([question.text]), None)
-    assert proof.has_truth(ToolRow({"answer": "[H+]"}, ("A",), (), "row 1"), question)
-    assert proof.has_truth(ToolRow({"answer": "['A']"}, ("A",), (), "row 1"), question)
-    assert not proof.has_truth(ToolRow({"answer": "[K+]"}, ("A",), (), "row 1"), question)
