@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from medtune.version import __version__
 
 __all__ = [
+    "BenchmarkEvaluation",
     "Comparison",
     "Dataset",
     "Evaluation",
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from medtune.trainer.experiment.predict import predict
     from medtune.trainer.training.data_module import QuestionData
     from medtune.trainer.training.lightning_module import FineTuning
+    from medtune.trainer.training.validation.benchmark_evaluation import BenchmarkEvaluation
 else:
     _HOMES = {
+        "BenchmarkEvaluation": "medtune.trainer.training.validation.benchmark_evaluation",
         "Comparison": "medtune.api.compare",
         "Dataset": "medtune.api.dataset",
         "Evaluation": "medtune.api.evaluation",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import BinaryAUROC, BinaryCalibrationError, MulticlassAccuracy
 
-from medtune.data.types import Prediction, Question
+from medtune.data.types import MediaGroup, Prediction, Question, Request
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
@@ -243,11 +243,16 @@ class Asker:
             in_turns: How the ranks gather the parts of a divided model in turns; None is for one that is whole, or
                 divided by FSDP2.
         """
-        limits = self._limits
         self._assembled.model.eval()
         self._device, self._measures, self._in_turns = device, None, in_turns
         self._said = []
-        self._answerer = LocalAnswerer(
+        self._answerer = self._new(device, precision, on_target=self._targets.__setitem__)
+
+    def _new(
+        self, device: torch.device, precision: Precision, *, on_target: Callable[[str, TargetRead], None] | None = None
+    ) -> LocalAnswerer:
+        limits = self._limits
+        return LocalAnswerer(
             self._assembled,
             device=device,
             batch_tokens=limits.batch_tokens,
@@ -256,8 +261,15 @@ class Asker:
             precise=precise(precision, device),
             temperature=limits.temperature,
             seed=self._seed,
-            on_target=self._targets.__setitem__,
+            on_target=on_target,
         )
+
+    def answer(
+        self, group: MediaGroup, requests: Sequence[Request], device: torch.device, precision: Precision
+    ) -> Iterator[Prediction]:
+        """Yields the answers to requests about one media group, outside of a validation too."""
+        with lost_readers_named(), merged(self._assembled.model):
+            yield from self._new(device, precision).answer(group, requests)
 
     def end(self) -> None:
         """Lets go of what was kept for the answers."""
