@@ -11,6 +11,7 @@ from medtune.version import __version__
 
 __all__ = [
     "BenchmarkEvaluation",
+    "BenchmarkMetric",
     "Comparison",
     "Dataset",
     "Evaluation",
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from medtune.trainer.training.data_module import QuestionData
     from medtune.trainer.training.lightning_module import FineTuning
     from medtune.trainer.training.validation.benchmark_evaluation import BenchmarkEvaluation
+    from medtune.trainer.training.validation.benchmark_metric import BenchmarkMetric
 else:
     _HOMES = {
         "BenchmarkEvaluation": "medtune.trainer.training.validation.benchmark_evaluation",
+        "BenchmarkMetric": "medtune.trainer.training.validation.benchmark_metric",
         "Comparison": "medtune.api.compare",
         "Dataset": "medtune.api.dataset",
         "Evaluation": "medtune.api.evaluation",

@@ -21,7 +21,6 @@ from medtune.data.types import MediaGroup, Prediction, Question, Request
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
-from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.calibration import NUM_BINS
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
@@ -33,6 +32,7 @@ from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.recipe.schema import EvalBlock
 from medtune.trainer.training.validation.asked import CLOSED, Asked, VisitBatch
+from medtune.trainer.training.validation.benchmark_metric import metric_values
 
 UNPARSABLE, UNLISTED = 0, 1
 """The labels of a reply that no answer can be read from, and of one that names an answer which nobody offered."""
@@ -311,9 +311,8 @@ class Asker:
         benchmark = self._asked.benchmark.for_part(questions)
         is_read = self._asked.reading == "generation" or any(key.reading == "likelihood" for key in said)
         parser = self._asked.parser if is_read else None
-        found = score_phase(questions, list(said.values()), benchmark, parser=parser)
-        scores = found.metrics["image"][found.parser]
-        return {name: score.value for name, score in scores.items() if math.isfinite(score.value)}
+        values = metric_values(questions, list(said.values()), benchmark, parser=parser)
+        return {name: value for name, value in values.items() if math.isfinite(value)}
 
     def compute(self) -> dict[str, float]:
         """Returns the metrics of all answers of all ranks; every rank has to call it."""

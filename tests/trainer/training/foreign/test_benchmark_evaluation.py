@@ -241,18 +241,19 @@ def test_two_processes_equal_one(prepared: Path, tmp_path: Path) -> None:
 
 def test_the_example_of_the_page_runs(prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).resolve().parents[4] / "docs" / "lightning.md"
-    example = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)[-1]
+    example, metrics = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)[-2:]
     monkeypatch.chdir(tmp_path)
     Path("prepared").mkdir()
     Path("prepared/busi").symlink_to(prepared_tiny)
     names: dict[str, Any] = {}
-    exec(example, names)
+    exec(example + metrics, names)
     assert names["evaluation"].monitor == "val/accuracy"
     files = list(Path("evaluation/validation").glob("*/scores.json"))
     assert len(files) == 2
     best = max(json.loads(file.read_text())["overall"]["value"] for file in files)
     assert names["best"].best_model_score == pytest.approx(best)
     assert "<!doctype html>" in Path("evaluation/report.html").read_text("utf-8")
+    assert 0 <= names["accuracy"].compute() == names["every"].compute()["val/accuracy"] <= 1
 
 
 def test_medtunes_own_module_is_asked_in_a_foreign_trainer(
