@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,10 +132,9 @@ def on_rank(rank: int, world_size: int, name: str, number: int) -> list[float]:
     dist.init_process_group("gloo")
     questions = asked_of(name)[:number]
     texts = replies_to(asked_of(name))[:number]
-    mine = list(
-        DistributedSampler(TensorDataset(torch.arange(number)), num_replicas=world_size, rank=rank, shuffle=False)
-    )
-    mine = mine if number > 1 or rank == 0 else []
+    places = TensorDataset(torch.arange(number))
+    sampler: DistributedSampler[Any] = DistributedSampler(places, world_size, rank, shuffle=False)
+    mine = list(sampler) if number > 1 or rank == 0 else []
     metrics = medtune.BenchmarkMetric.every(name)
     metrics.update([texts[place] for place in mine], [questions[place] for place in mine])
     found = [float(value) for value in metrics.compute().values()]
