@@ -23,9 +23,11 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "from_datasets",
     "load",
     "predict",
     "score",
+    "to_datasets",
 ]
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from medtune.api.dataset import Dataset, Questions, load
     from medtune.api.evaluate import evaluate
     from medtune.api.evaluation import Evaluation
+    from medtune.api.hugging_face import from_datasets, to_datasets
     from medtune.api.report import Report
     from medtune.api.score import score
     from medtune.models.transformers_vlm.generic.in_memory import Vlm
@@ -55,9 +58,11 @@ else:
         "Vlm": "medtune.models.transformers_vlm.generic.in_memory",
         "compare": "medtune.api.compare",
         "evaluate": "medtune.api.evaluate",
+        "from_datasets": "medtune.api.hugging_face",
         "load": "medtune.api.dataset",
         "predict": "medtune.trainer.experiment.predict",
         "score": "medtune.api.score",
+        "to_datasets": "medtune.api.hugging_face",
     }
 
     def __getattr__(name):
