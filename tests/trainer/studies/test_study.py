@@ -60,9 +60,7 @@ def test_a_wrong_study_is_refused_with_row_and_field(tmp_path: Path, changed: Ma
 def test_a_recipe_that_cannot_fill_the_cells_is_refused(tmp_path: Path) -> None:
     row = {"name": "a", "recipe": "endpoint_u2_bench"}
     path = written(tmp_path, benchmark="u2_bench", tables=["table3"], work="eval", rows=[row])
-    with pytest.raises(
-        ValueError, match=r"eval\.conditions lack with_anatomy, without_anatomy, which columns"
-    ):
+    with pytest.raises(ValueError, match=r"eval\.conditions lack with_anatomy, without_anatomy, which columns"):
         open_study(path)
 
 

@@ -32,16 +32,15 @@ from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, 
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.python_function import AnswerFunction, as_answerer
-from medtune.eval.comparing.gain import Gain, gain_between
+from medtune.eval.comparing.gain import Gain
 from medtune.eval.data_label import NOT_RECORDED, label_of
 from medtune.eval.predictions.files import PredictionWriter, shard_path
 from medtune.eval.report.write import write_report
-from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
-from medtune.eval.results.typed_json import write_document
+from medtune.eval.results.build import phase_text
 from medtune.eval.scoring.score import PhaseScores
 from medtune.trainer.devices.ranks import barrier, told_by_first
 from medtune.trainer.experiment.begin import begin_or_resume
-from medtune.trainer.experiment.evaluate import score_answers, tested_groups
+from medtune.trainer.experiment.evaluate import score_answers, tested_groups, write_results
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.judging import judge_phase
 from medtune.trainer.experiment.open_data import OpenedData, check_scored, fitted
@@ -397,30 +396,18 @@ class BenchmarkEvaluation(Callback):
 
     def _finish(self, trainer: pl.Trainer) -> None:
         experiment = self._evaluated_on.experiment
-        benchmark, folder = experiment.benchmark, experiment.folder
-        phases = {name: scores for name in ("zero_shot", "final") if (scores := getattr(self, name)) is not None}
-        self.gain = gain_between(self.zero_shot, self.final, benchmark) if self.zero_shot and self.final else None
+        phases = {"zero_shot": self.zero_shot, "final": self.final}
+        written = write_results(
+            experiment,
+            {name: scores for name, scores in phases.items() if scores is not None},
+            model=self._name,
+            protocol=None,
+            trained_on=f"{trainer.global_step} steps in a Lightning trainer of the user's own",
+        )
+        self.gain = written.gain
+        self._say(written.text)
         if trainer.is_global_zero:
-            facts = RunFacts(
-                recipe="",
-                data_hash=experiment.prepared.data_hash,
-                label=experiment.label,
-                protocol=None,
-                trained_on=f"{trainer.global_step} steps in a Lightning trainer of the user's own",
-                patient_unit=experiment.prepared.manifest.patient_unit,
-            )
-            results = results_file(
-                phases,
-                self.gain,
-                benchmark,
-                benchmark_name=experiment.recipe.data.benchmark,
-                model=self._name,
-                facts=facts,
-            )
-            write_document(folder.results, results)
-            report = write_report(folder.root, paper_of)
-            self._say("\n" + gain_table(phases, self.gain, benchmark, label=experiment.label))
-            self._say(f"results: {folder.results}\nreport: {report}")
+            self._say(f"report: {write_report(experiment.folder.root, paper_of)}")
         barrier()
 
     def _say(self, text: str) -> None:
