@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from medtune.version import __version__
 
 __all__ = [
+    "BenchmarkEvaluation",
+    "BenchmarkMetric",
     "Comparison",
     "Dataset",
     "Evaluation",
@@ -21,9 +23,11 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "from_datasets",
     "load",
     "predict",
     "score",
+    "to_datasets",
 ]
 
 if TYPE_CHECKING:
@@ -31,14 +35,19 @@ if TYPE_CHECKING:
     from medtune.api.dataset import Dataset, Questions, load
     from medtune.api.evaluate import evaluate
     from medtune.api.evaluation import Evaluation
+    from medtune.api.hugging_face import from_datasets, to_datasets
     from medtune.api.report import Report
     from medtune.api.score import score
     from medtune.models.transformers_vlm.generic.in_memory import Vlm
     from medtune.trainer.experiment.predict import predict
     from medtune.trainer.training.data_module import QuestionData
     from medtune.trainer.training.lightning_module import FineTuning
+    from medtune.trainer.training.validation.benchmark_evaluation import BenchmarkEvaluation
+    from medtune.trainer.training.validation.benchmark_metric import BenchmarkMetric
 else:
     _HOMES = {
+        "BenchmarkEvaluation": "medtune.trainer.training.validation.benchmark_evaluation",
+        "BenchmarkMetric": "medtune.trainer.training.validation.benchmark_metric",
         "Comparison": "medtune.api.compare",
         "Dataset": "medtune.api.dataset",
         "Evaluation": "medtune.api.evaluation",
@@ -49,9 +58,11 @@ else:
         "Vlm": "medtune.models.transformers_vlm.generic.in_memory",
         "compare": "medtune.api.compare",
         "evaluate": "medtune.api.evaluate",
+        "from_datasets": "medtune.api.hugging_face",
         "load": "medtune.api.dataset",
         "predict": "medtune.trainer.experiment.predict",
         "score": "medtune.api.score",
+        "to_datasets": "medtune.api.hugging_face",
     }
 
     def __getattr__(name):

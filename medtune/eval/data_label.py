@@ -82,8 +82,8 @@ class DataLabel:
             found.append(("Trained on an evaluation set", meaning))
         if self.seen_in_training == NOT_RECORDED:
             meaning = (
-                "The weights that the model began with were trained, and do not say on which patients. Whether these "
-                "are among the evaluated ones is unknown."
+                "On which patients the weights were trained, before this run or in a trainer of the user's own, is not "
+                "recorded. Whether these are among the evaluated ones is unknown."
             )
             found.append(("Training patients not recorded", meaning))
         elif self.seen_in_training:

@@ -10,8 +10,8 @@ import PIL.Image
 import pytest
 
 import medtune
-from medtune.api.evaluate import as_answerer
 from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Turn
+from medtune.eval.asking.python_function import as_answerer
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
 

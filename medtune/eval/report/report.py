@@ -246,6 +246,8 @@ def _training(run: RunData) -> str:
     asked = "with their questions" if most is None else f"with at most {most} questions each"
     own = run.setting("train", "stages")
     if not isinstance(own, list) or not own:
+        if run.setting("train", "max_steps") is None:
+            return run.results.trained_on or UNKNOWN
         return f"{run.setting('train', 'max_steps')} steps of {run.setting('train', 'batch_size')} images {asked}"
     phases = ", then ".join(
         f"{each['max_steps']} steps of {each['batch_size']} images ({each['name']})" for each in own

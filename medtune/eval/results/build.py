@@ -41,7 +41,8 @@ class RunFacts:
     recipe: str  # Name of the recipe.
     data_hash: str  # SHA-256 of the prepared folder that the questions came from, in hex digits.
     label: DataLabel  # The label of these data.
-    protocol: schema.ProtocolFacts  # The settings with which the questions were answered.
+    # The settings with which the questions were answered; None where code of the user's own asked the model.
+    protocol: schema.ProtocolFacts | None
     # A description of the prepared folders that the model was trained on; "" if there was no training.
     trained_on: str = ""
     stopped_early: str = ""  # For each stage that ended before its last step, at which step and why; "" if none did.

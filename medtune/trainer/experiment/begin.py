@@ -23,6 +23,7 @@ def begin_or_resume(
     about: Mapping[str, str],
     data: DataFacts,
     limit: int | None,
+    text: str | None = None,
     accept_changed_data: bool = False,
     asked: Sequence[MediaGroup] = (),
     contents: Mapping[str, str] = NO_CONTENTS,
@@ -32,6 +33,7 @@ def begin_or_resume(
     Args:
         limit: About how many questions of each split are used, which decides the results like a setting; None is all.
         data: Facts about the prepared folders, which are compared when the run goes on.
+        text: The recipe as it is written, where not all of its settings are known; None writes all.
         accept_changed_data: Whether the run goes on with other data than it began with.
         asked: The media groups that are evaluated, which are compared with what the run has learnt if its data changed.
         contents: The digest of what each of their media files shows.
@@ -39,7 +41,7 @@ def begin_or_resume(
     Returns:
         Sentences about saved states that were put aside.
     """
-    root = folder.root
+    root, written = folder.root, [(text or recipe_to_yaml(recipe)).encode()]
     if resume:
         if not folder.recipe.is_file():
             raise FileNotFoundError(f"{root}: no run to resume here (no recipe.yaml); start it without --resume")
@@ -56,13 +58,13 @@ def begin_or_resume(
             folder.accept_changed_data(data, about, asked, contents)
         folder.refuse_other_data(recipe.data.root, data)
         aside = list(put_damaged_aside(folder))
-        replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
+        replace_file(folder.recipe, written)
         return aside
     folder.refuse_used()
     root.mkdir(parents=True, exist_ok=True)
     write_json(folder.environment, {**environment(command), LIMIT: limit, **about, DATA: data})
     # The recipe is written last. A folder with a recipe therefore holds a run that can be opened and resumed.
-    replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
+    replace_file(folder.recipe, written)
     return []
 
 

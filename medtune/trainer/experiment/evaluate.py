@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,9 +19,11 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.gain import Gain, gain_between
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
-from medtune.eval.results.build import scores_file
+from medtune.eval.results.build import NOTHING, RunFacts, gain_table, results_file, scores_file
+from medtune.eval.results.schema import ProtocolFacts
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
@@ -254,6 +256,68 @@ def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
     return why_unlike_published(experiment.label, benchmark, questions, parser=parser) or departure_from_published(
         experiment.recipe, benchmark
     )
+
+
+class Written(NamedTuple):
+    """The results of an experiment as they were written."""
+
+    gain: Gain | None  # The gain between zero-shot and final; None if one is missing, or no question has both scores.
+    text: str  # The results as a table, how many questions were asked, and where results.json lies.
+
+
+def write_results(
+    experiment: Experiment,
+    phases: Mapping[str, PhaseScores],
+    *,
+    model: str,
+    protocol: ProtocolFacts | None,
+    trained_on: str,
+    stopped_early: str = "",
+    weights_commit: str = "",
+    unavailable: Mapping[Reading, str] = NOTHING,
+    judged_by: str = "medtune judge",
+) -> Written:
+    """Writes results.json, on rank 0.
+
+    Args:
+        phases: The scores by phase, zero_shot and final.
+        model: The name of the model.
+        protocol: The settings with which it was asked; None where code of the user's own asked it.
+        trained_on: A description of what it was trained on; "" for no training.
+        stopped_early: At which step each stage ended that ended early, and why.
+        weights_commit: The commits of the weights that the training began with.
+        unavailable: Why the model has no such reading.
+        judged_by: The command that has answers judged which wait for it.
+    """
+    benchmark, prepared, split = experiment.benchmark, experiment.prepared, experiment.recipe.eval.split
+    both = "zero_shot" in phases and "final" in phases
+    gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
+    if experiment.rank == 0:
+        facts = RunFacts(
+            recipe=experiment.name,
+            data_hash=prepared.data_hash,
+            label=experiment.label,
+            protocol=protocol,
+            trained_on=trained_on,
+            stopped_early=stopped_early,
+            patient_unit=prepared.manifest.patient_unit,
+            weights_commit=weights_commit,
+        )
+        results = results_file(
+            phases,
+            gain,
+            benchmark,
+            benchmark_name=experiment.recipe.data.benchmark,
+            model=model,
+            facts=facts,
+            unavailable=unavailable,
+        )
+        write_document(experiment.folder.results, results)
+    asked = sum(len(group.questions) for group in tested_groups(experiment))
+    there = len(prepared.questions(split))
+    drawn = [f"\nasked {asked} of the {there} questions of {split!r}, drawn by train.seed"] if asked < there else []
+    table = gain_table(phases, gain, benchmark, label=experiment.label, unavailable=unavailable, judged_by=judged_by)
+    return Written(gain, "\n".join([*drawn, "", table, f"results: {experiment.folder.results}"]))
 
 
 def answer_groups(

@@ -127,6 +127,16 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     prepared, benchmark = open_for_model(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
     )
+    return fitted(recipe, prepared, benchmark, training=training, limit=limit)
+
+
+def fitted(
+    recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, training: bool, limit: int | None = None
+) -> OpenedData:
+    """Returns a recipe and an opened folder with what follows for them from each other, after checking that they fit.
+
+    The benchmark is then that of the questions which are asked, and the readings are those that these have.
+    """
     options = recipe.eval
     prepared = prepared.asking(options.split, options.only, named_by="eval.only")
     asked = prepared.questions(options.split)

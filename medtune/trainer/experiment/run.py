@@ -14,15 +14,20 @@ from lightning.pytorch.loggers import Logger
 from medtune.benchmarks import paper_of
 from medtune.data.progress import clock
 from medtune.data.types import Condition, Reading
-from medtune.eval.comparing.gain import gain_between
-from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
-from medtune.eval.results.typed_json import write_document
+from medtune.eval.results.build import phase_text
 from medtune.eval.scoring.bertscore import load_text_model, named_model
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.devices.strategies import check_freed
-from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, answer_groups, score_answers, tested_groups
+from medtune.trainer.experiment.evaluate import (
+    AskedModel,
+    LoadedModel,
+    answer_groups,
+    score_answers,
+    tested_groups,
+    write_results,
+)
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.first_weights import first_weights
 from medtune.trainer.experiment.judging import judge_command_line, judge_phase
@@ -215,47 +220,22 @@ def _finish(
     from medtune.eval.report.write import write_report
     from medtune.trainer.experiment.audit import audit_without_asking
 
-    benchmark, recipe, folder = experiment.benchmark, experiment.recipe, experiment.folder
-    both = "zero_shot" in phases and "final" in phases
-    gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
-    if experiment.rank == 0:
-        facts = RunFacts(
-            recipe=experiment.name,
-            data_hash=experiment.prepared.data_hash,
-            label=experiment.label,
-            protocol=protocol_facts(recipe, benchmark),
-            trained_on=experiment.trained_on,
-            stopped_early=_stopped_early(experiment),
-            patient_unit=experiment.prepared.manifest.patient_unit,
-            weights_commit=", ".join(f"{where} at commit {commit}" for where, commit in folder.commits.items()),
-        )
-        results = results_file(
-            phases,
-            gain,
-            benchmark,
-            benchmark_name=recipe.data.benchmark,
-            model=recipe.model.shown_name,
-            facts=facts,
-            unavailable=_unavailable(recipe),
-        )
-        write_document(folder.results, results)
-    asked = sum(len(group.questions) for group in tested_groups(experiment))
-    there = len(experiment.prepared.questions(recipe.eval.split))
-    if asked < there:
-        experiment.say(f"\nasked {asked} of the {there} questions of {recipe.eval.split!r}, drawn by train.seed")
-    told = gain_table(
+    recipe, folder = experiment.recipe, experiment.folder
+    written = write_results(
+        experiment,
         phases,
-        gain,
-        benchmark,
-        label=experiment.label,
+        model=recipe.model.shown_name,
+        protocol=protocol_facts(recipe, experiment.benchmark),
+        trained_on=experiment.trained_on,
+        stopped_early=_stopped_early(experiment),
+        weights_commit=", ".join(f"{where} at commit {commit}" for where, commit in folder.commits.items()),
         unavailable=_unavailable(recipe),
         judged_by=judge_command_line(folder.root, recipe),
     )
-    experiment.say("\n" + told)
-    experiment.say(f"results: {folder.results}")
+    experiment.say(written.text)
     if dashboard := dashboard_of(loggers):
-        last_step = recipe.total_steps if both else 0
-        dashboard.show_results(phases, gain, folder, last_step=last_step, split=recipe.eval.split)
+        last_step = recipe.total_steps if len(phases) == 2 else 0
+        dashboard.show_results(phases, written.gain, folder, last_step=last_step, split=recipe.eval.split)
     # The probe of the audit asks the tower on rank 0, and the other ranks help where they share it.
     with model.lock_step() if isinstance(model, LoadedModel) else nullcontext():
         if experiment.rank == 0:

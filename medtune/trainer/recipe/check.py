@@ -15,7 +15,7 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from medtune.models.endpoint.settings import Endpoint, check_endpoint
 from medtune.models.weights.loading_options import BLIND, CODES, set_fields
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
-from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
+from medtune.trainer.recipe.schema import FOREIGN, SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 MIN_FOLDS = 2
 
@@ -44,7 +44,7 @@ def check_recipe(recipe: Recipe) -> None:
         check_model(named_model(evaluation.bertscore), named_by="eval.bertscore")
     if evaluation.judge is not None:
         check_judge(evaluation.judge, where="eval.judge.", how="leave eval.judge out to judge later")
-    if recipe.model.endpoint is None:
+    if recipe.model.endpoint is None and recipe.model.name != FOREIGN:
         _check_training(recipe)
         _check_precision(recipe)
 
@@ -271,6 +271,8 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
     """
     if recipe.data.folds is not None:
         return "the questions are those of a cross-validation"
+    if recipe.model.name == FOREIGN:
+        return "code of the user's own asked the model, with settings that are not recorded"
     published, used = benchmark.protocol, protocol_facts(recipe, benchmark).used
     if published is None:
         return ""

@@ -21,6 +21,8 @@ SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
 AUTO = "auto"
 """The value of model.name for any checkpoint of transformers, which model.weights names."""
+FOREIGN = "foreign"
+"""The value of model.name where `medtune.BenchmarkEvaluation` asked a module of the user's own, which nothing loads."""
 
 STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
 """The keys whose values a stage takes from `train` if it does not give them itself."""

@@ -43,11 +43,11 @@ from medtune.trainer.training.step_callbacks import (
     EarlyStop,
     StepLog,
     StopRequest,
-    ValidationRecord,
     ValidationStoppedError,
     WeightAverage,
     step_done,
 )
+from medtune.trainer.training.validation.benchmark_evaluation import BenchmarkEvaluation
 
 
 class StepProgress(Callback):
@@ -302,7 +302,7 @@ def _callbacks(
     recipe, folder, benchmark = experiment.recipe, experiment.folder, experiment.benchmark
     decay, stopping = recipe.train.ema_decay, recipe.train.early_stopping
     early = None if stopping is None else EarlyStop(stopping, benchmark, planned)
-    record = ValidationRecord(experiment, planned, data.validation, loggers)
+    evaluation = BenchmarkEvaluation.of_run(experiment, data.validation, first_step=planned.first_step, loggers=loggers)
     facts = SavedFacts(planned.first_step, _made_with(experiment))
     # A state that was saved before this stage's first step belongs to the stage before it, with another optimizer.
     state = folder.saved_state() if folder.saved_step() > planned.first_step else None
@@ -313,9 +313,9 @@ def _callbacks(
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
         StepLog(planned, loggers, recipe, stop, experiment.left),
         ValidationSteps(every_steps=recipe.eval.every_steps),
-        record,
+        evaluation,
         *([] if early is None else [early]),
-        Checkpoints(experiment, planned, model, score=record.score, early=early),
+        Checkpoints(experiment, planned, model, score=evaluation.score, early=early),
         *([] if decay is None else [WeightAverage(model.assembled.model, decay)]),
         SavedState(folder, facts, recipe.train, stop),
     ]

@@ -228,7 +228,7 @@ def build_loggers(
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """
-    loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
+    loggers: list[Logger] = [csv_logger(root, resume_step=resume_step)]
     if mode == "disabled":
         return loggers
     from wandb.errors import Error
@@ -262,7 +262,8 @@ def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     return next((cast("Dashboard", logger) for logger in loggers if not isinstance(logger, CSVLogger)), None)
 
 
-def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
+def csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
+    """Returns the logger of metrics.csv; rows of training and validation after `resume_step` are dropped."""
     earlier = _rows_until(root / METRICS, resume_step)
     logger = CSVLogger(root, name="", version="", flush_logs_every_n_steps=1)
     with warnings.catch_warnings():

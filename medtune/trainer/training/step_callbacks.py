@@ -1,4 +1,4 @@
-"""Callbacks of a training's steps and validations: log and stop, average the weights, end early, keep the answers.
+"""Callbacks of a training's steps and validations: log and stop, average the weights, end early.
 
 `WeightAverage` has to stand behind `Checkpoints` and before `SavedState`: the best weights are averaged ones, and a
 saved state holds those that are trained. Lightning's own averages a copy of the whole model, not under ZeRO-3.
@@ -6,8 +6,6 @@ saved state holds those that are trained. Lightning's own averages a copy of the
 Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula is torch.optim.swa_utils' own.
 """
 
-import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,24 +17,15 @@ from lightning.pytorch.loggers import Logger
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from medtune.eval.asking.plan import prediction_key
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
-from medtune.eval.results.build import phase_text
-from medtune.eval.scoring.score import PhaseScores
 from medtune.models.weights.divided_files import Piece, held_piece, local_part
-from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
-from medtune.trainer.experiment.evaluate import score_answers
-from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.judging import judge_phase
+from medtune.trainer.devices.ranks import state_timeout, stopping_signal
 from medtune.trainer.recipe import early_stopping
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.loggers import dashboard_of, phase_metrics
+from medtune.trainer.training.loggers import dashboard_of
 from medtune.trainer.training.stages import PlannedStage, higher_is_better
-from medtune.trainer.training.validation.asked import Asked
-from medtune.trainer.training.validation.measures import Answered
 
 
 def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
@@ -228,91 +217,3 @@ class EarlyStop(EarlyStopping):
             f"stopped at step {trainer.global_step} of {last} because {self.monitor} had not improved{better} in "
             f"{number} validation{'s' if number != 1 else ''} (best {float(self.best_score):.4g})"
         )
-
-
-PHASE = "val"
-
-
-class ValidationRecord(Callback):
-    """Writes the answers of every validation and scores them as the phases before and after training are scored.
-
-    Args:
-        planned: The stage that is trained; folders and the log count the steps of the whole run.
-    """
-
-    def __init__(self, experiment: Experiment, planned: PlannedStage, asked: Asked, loggers: Sequence[Logger]) -> None:
-        self._experiment = experiment
-        self._planned = planned
-        self._asked = asked
-        self._loggers = loggers
-        self._writer: PredictionWriter | None = None
-        self._scores: PhaseScores | None = None
-
-    def score(self) -> float:
-        """Returns the primary metric of the last validation."""
-        return math.nan if self._scores is None else self._scores.overall.score.value
-
-    def _step(self, trainer: pl.Trainer) -> int:
-        return self._planned.first_step + trainer.global_step
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Opens this rank's file; what a killed run wrote at the same step is written again."""
-        folder, rank = self._experiment.folder.validation(self._step(trainer)), self._experiment.rank
-        if rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-        barrier()
-        self._writer = PredictionWriter(shard_path(folder, rank))
-
-    def on_validation_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        answered: Sequence[Answered] = outputs["answered"]
-        for each in answered:
-            for prediction in each.predictions:
-                assert self._writer is not None
-                self._writer.write(prediction)
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Joins the answers of all ranks and scores them; callbacks may watch every metric of the benchmark."""
-        folder = self._experiment.folder.validation(self._step(trainer))
-        assert self._writer is not None
-        with self._writer:
-            self._writer = None
-        barrier()
-        if self._experiment.rank == 0:
-            merge_shards(folder, [prediction_key(each) for visit in self._asked.visits for each in visit.requests])
-        barrier()
-        predictions = list(stored_predictions(folder).values())
-        judge_phase(self._experiment, PHASE, self._asked.questions, out_dir=folder)
-        scores = score_answers(self._experiment, self._asked.questions, predictions, out_dir=folder, phase=PHASE)
-        self._scores = scores
-        primary = scores.metrics["image"][scores.parser]
-        for name, score in {**primary, self._experiment.benchmark.primary: scores.overall.score}.items():
-            pl_module.log(f"{PHASE}/{name}", score.value, sync_dist=True, batch_size=1)
-
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Removes what a validation has answered that was stopped: it is done anew when the run goes on."""
-        if not isinstance(exception, ValidationStoppedError):
-            return
-        if self._writer is not None:
-            with self._writer:
-                self._writer = None
-        barrier()
-        if self._experiment.rank == 0:
-            shutil.rmtree(self._experiment.folder.validation(self._step(trainer)), ignore_errors=True)
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Logs the metrics that the module measured, and the scores with their intervals."""
-        assert self._scores is not None
-        measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith(PHASE)}
-        scored = phase_metrics(PHASE, self._scores, self._experiment.benchmark)
-        said = phase_text(self._scores, self._experiment.benchmark)
-        self._experiment.say(f"step {self._step(trainer)}: validation {said}")
-        log_metrics(self._loggers, measured | scored, step=self._step(trainer))

@@ -1,1 +1,1 @@
-"""Validation inside a Lightning trainer: what is asked, what is measured, and what a run keeps of it."""
+"""Validation inside a Lightning trainer: what is asked and measured, and the callback that asks a benchmark."""

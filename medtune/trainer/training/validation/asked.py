@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
-from medtune.data.types import AnswerFormat, MediaGroup, Question, Reading
-from medtune.eval.asking.plan import Visit, plan_visits
+from medtune.data.types import AnswerFormat, MediaGroup, PredictionKey, Question, Reading
+from medtune.eval.asking.plan import Visit, plan_visits, prediction_key
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.answer_classes import shared_classes, task_name
 from medtune.models.answering import shown_by
@@ -39,6 +40,11 @@ class Asked:
     @property
     def questions(self) -> list[Question]:
         return [question for group in self.groups for question in group.questions]
+
+    @cached_property
+    def keys(self) -> frozenset[PredictionKey]:
+        """The keys of all predictions that answer it."""
+        return frozenset(prediction_key(request) for visit in self.visits for request in visit.requests)
 
     @property
     def reading(self) -> Reading:

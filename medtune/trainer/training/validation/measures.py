@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -17,11 +17,10 @@ from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import BinaryAUROC, BinaryCalibrationError, MulticlassAccuracy
 
-from medtune.data.types import Prediction, Question
+from medtune.data.types import MediaGroup, Prediction, Question, Request
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
-from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.calibration import NUM_BINS
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
@@ -33,6 +32,7 @@ from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.recipe.schema import EvalBlock
 from medtune.trainer.training.validation.asked import CLOSED, Asked, VisitBatch
+from medtune.trainer.training.validation.benchmark_metric import metric_values
 
 UNPARSABLE, UNLISTED = 0, 1
 """The labels of a reply that no answer can be read from, and of one that names an answer which nobody offered."""
@@ -243,11 +243,16 @@ class Asker:
             in_turns: How the ranks gather the parts of a divided model in turns; None is for one that is whole, or
                 divided by FSDP2.
         """
-        limits = self._limits
         self._assembled.model.eval()
         self._device, self._measures, self._in_turns = device, None, in_turns
         self._said = []
-        self._answerer = LocalAnswerer(
+        self._answerer = self._new(device, precision, on_target=self._targets.__setitem__)
+
+    def _new(
+        self, device: torch.device, precision: Precision, *, on_target: Callable[[str, TargetRead], None] | None = None
+    ) -> LocalAnswerer:
+        limits = self._limits
+        return LocalAnswerer(
             self._assembled,
             device=device,
             batch_tokens=limits.batch_tokens,
@@ -256,8 +261,15 @@ class Asker:
             precise=precise(precision, device),
             temperature=limits.temperature,
             seed=self._seed,
-            on_target=self._targets.__setitem__,
+            on_target=on_target,
         )
+
+    def answer(
+        self, group: MediaGroup, requests: Sequence[Request], device: torch.device, precision: Precision
+    ) -> Iterator[Prediction]:
+        """Yields the answers to requests about one media group, outside of a validation too."""
+        with lost_readers_named(), merged(self._assembled.model):
+            yield from self._new(device, precision).answer(group, requests)
 
     def end(self) -> None:
         """Lets go of what was kept for the answers."""
@@ -299,9 +311,8 @@ class Asker:
         benchmark = self._asked.benchmark.for_part(questions)
         is_read = self._asked.reading == "generation" or any(key.reading == "likelihood" for key in said)
         parser = self._asked.parser if is_read else None
-        found = score_phase(questions, list(said.values()), benchmark, parser=parser)
-        scores = found.metrics["image"][found.parser]
-        return {name: score.value for name, score in scores.items() if math.isfinite(score.value)}
+        values = metric_values(questions, list(said.values()), benchmark, parser=parser)
+        return {name: value for name, value in values.items() if math.isfinite(value)}
 
     def compute(self) -> dict[str, float]:
         """Returns the metrics of all answers of all ranks; every rank has to call it."""

@@ -38,7 +38,7 @@ def parts(prepared: Path, batch_size: int = 4) -> tuple[FineTuning, QuestionData
 
 
 def test_the_example_of_the_page_runs(prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    first, second, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("prepared").mkdir()
     Path("prepared/busi").symlink_to(prepared_tiny)
