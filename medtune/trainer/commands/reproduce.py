@@ -18,6 +18,8 @@ from medtune.trainer.studies.requirements import requirements_text
 from medtune.trainer.studies.study import FULL, OpenedStudy, open_study
 
 STUDY_FILE = "study.json"
+RUNS = Path("runs")
+"""Where runs lie that name no folder."""
 
 
 def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +36,8 @@ def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
         "--scale",
         default=FULL,
         metavar="NAME",
-        help="A smaller scale of the study, such as pocket: simulated data and small models, labelled as such "
-        "everywhere (default: %(default)s, the released data and the models of the paper).",
+        help="The scale of the study: full, with the released data and the models of the paper, or a smaller one such "
+        "as pocket, with simulated data and small models, labelled as such everywhere (default: %(default)s).",
     )
     parser.add_argument(
         "--data",
@@ -47,10 +49,9 @@ def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
         "--reuse",
         type=Path,
         nargs="+",
-        default=[Path("runs")],
         metavar="DIR",
         help="Folders in which finished runs are looked for; one with the same recipe, data and weights is taken, "
-        "whoever made it (default: runs).",
+        "whoever made it (default: the folder runs).",
     )
     parser.add_argument(
         "--resume", action="store_true", help="Goes on in a folder that holds rows: finished rows are kept."
@@ -121,7 +122,7 @@ def _make(opened: OpenedStudy, options: argparse.Namespace) -> int:
     data = _data(opened, options)
     if opened.simulated and options.data is None and (status := _simulate(opened, options.out / DATA)):
         return status
-    for each in planned_rows(opened, options.out, data=data, reuse=options.reuse):
+    for each in planned_rows(opened, options.out, data=data, reuse=options.reuse or [RUNS]):
         if each.found:
             print(f"\n{each.planned.title}: taken from {each.found}", flush=True)
             continue
@@ -176,7 +177,7 @@ def _submit(opened: OpenedStudy, options: argparse.Namespace, arguments: Sequenc
         and (status := _simulate(opened, options.out / DATA))
     ):
         return status
-    planned = planned_rows(opened, options.out, data=data, reuse=options.reuse)
+    planned = planned_rows(opened, options.out, data=data, reuse=options.reuse or [RUNS])
     runs = [
         (*_arguments_of(opened, each), "--out", str(each.planned.folder), "--set", *each.planned.settings)
         for each in planned
@@ -190,7 +191,7 @@ def _submit(opened: OpenedStudy, options: argparse.Namespace, arguments: Sequenc
 
 
 def _write(opened: OpenedStudy, options: argparse.Namespace) -> int:
-    report = study_report(opened, options.out, data=_data(opened, options), reuse=options.reuse)
+    report = study_report(opened, options.out, data=_data(opened, options), reuse=options.reuse or [RUNS])
     paths = write_study(options.out, report)
     from medtune.trainer.studies.wandb_run import send_study
 
