@@ -2,7 +2,8 @@
 
 Each rank writes its pieces into a file of its own, without any rank ever holding a whole tensor, and reads the ranges
 that it needs from all files. A piece is a range of a tensor's values in their flattened order: FSDP2 divides a tensor
-by rows, and ZeRO divides its flattened values, so that one format serves every strategy and any number of ranks.
+by rows, and ZeRO divides its flattened values, so that one format serves every strategy, and within one any number of
+ranks: ZeRO's own states do not go on with another number.
 
 The folder's list of contents, `.metadata`, is a pickle, which torch itself would execute. It is read here by an
 unpickler that makes nothing but the plain records of such a list.

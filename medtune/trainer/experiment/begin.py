@@ -7,7 +7,7 @@ from medtune.eval.predictions.files import replace_file
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import NO_CONTENTS, DataFacts, RunFolder, environment, write_json
-from medtune.trainer.runs.saved_states import put_damaged_aside, refuse_old_state
+from medtune.trainer.runs.saved_states import put_damaged_aside, refuse_old_state, refuse_other_strategy
 from medtune.trainer.seen import DATA, differences
 
 LIMIT = "limit"
@@ -58,6 +58,7 @@ def begin_or_resume(
             folder.accept_changed_data(data, about, asked, contents)
         folder.refuse_other_data(recipe.data.root, data)
         aside = list(put_damaged_aside(folder))
+        refuse_other_strategy(folder, recipe.train.strategy)
         replace_file(folder.recipe, written)
         return aside
     folder.refuse_used()

@@ -21,6 +21,7 @@ DAMAGED = "damaged_"
 """Begins the name of a state that was put aside."""
 _THREADS = 4
 _FILES, _SEAL = "files", "seal"
+_DEFAULT = {"auto": "ddp"}
 
 
 def sealed(said: Mapping[str, Any], tensors: Path) -> str:
@@ -60,6 +61,24 @@ def refuse_old_state(folder: RunFolder) -> None:
         return
     if isinstance(said, dict) and "step" in said and _SEAL not in said:
         raise ValueError(_OLD.format(state=state))
+
+
+def refuse_other_strategy(folder: RunFolder, strategy: str) -> None:
+    """Refuses to go on at the newest state under another strategy than that which saved it.
+
+    Args:
+        strategy: The recipe's `train.strategy`.
+    """
+    state = folder.saved_state()
+    if state is None:
+        return
+    saved = str(read_sealed(state)["made_with"]["strategy"])
+    if _DEFAULT.get(saved, saved) != _DEFAULT.get(strategy, strategy):
+        raise ValueError(
+            f"{state}: this state was saved under train.strategy {saved}, and the recipe has {strategy}. The number of "
+            "devices may change when a run goes on, the strategy may not: resume with --set "
+            f"train.strategy={saved}, or start a new folder"
+        )
 
 
 def put_damaged_aside(folder: RunFolder) -> Iterator[str]:

@@ -193,14 +193,10 @@ class _Zero:
             self._make_own(steps, types, sizes, odd)
             return
         for group in self._groups:
-            counts = {steps[name] for name in group.names if name in steps}
-            if len(counts) > 1:
-                raise ValueError(
-                    f"the state counts {sorted(counts)} steps for parameters that learn together, and ZeRO keeps one "
-                    "count for all of them: resume with the train.strategy of the interrupted run"
-                )
-            if counts:
-                group.begin(counts.pop())
+            # ZeRO keeps one count for all parameters of a group.
+            step = next((steps[name] for name in group.names if name in steps), None)
+            if step is not None:
+                group.begin(step)
 
     def _make_own(
         self, steps: Mapping[str, float], types: Mapping[str, torch.dtype], sizes: Mapping[str, int], keys: list[str]
@@ -211,7 +207,7 @@ class _Zero:
             if not types.keys() >= set(names.values()) or size != group.weights_N.numel():
                 raise ValueError(
                     f"the state holds the moments of adamw_8bit ({', '.join(keys)}), which only the same number of "
-                    "devices under the same train.strategy can take: resume with those of the interrupted run"
+                    "devices can take: resume with that of the interrupted run"
                 )
             made = {
                 key: torch.zeros(sizes[name], dtype=types[name], device=group.weights_N.device)

@@ -1,4 +1,4 @@
-"""Writes the state of a training into the run folder, and reads it on any number of ranks, under any strategy.
+"""Writes the state of a training into the run folder, and reads it on any number of ranks under the same strategy.
 
 A state is a folder `checkpoints/state_step_NNNNNN`. It holds the trained weights, the optimizer's moments and the
 moving average as pieces by the names of the parameters (`medtune/models/weights/divided_files.py`), and `state.json`
@@ -209,7 +209,7 @@ def save_state(
 
 
 def load_state(trainer: pl.Trainer, module: FineTuning, state: Path, facts: SavedFacts) -> None:
-    """Continues a training at a saved state, which another number of ranks or another strategy may have written.
+    """Continues a training at a saved state, which another number of ranks may have written.
 
     Every rank has to call it once the strategy is set up, before the fit loop begins. Each reads only what it holds.
     """

@@ -59,6 +59,8 @@ from medtune.trainer.training.validation.measures import Answered
 Phase = Literal["zero_shot", "val", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 VAL: Literal["val"] = "val"
+VALIDATED = "validated"
+"""The folder of the answers and scores of the last `Trainer.validate`."""
 _KNOWN = {
     "model": ("name", "answer_format"),
     "data": ("benchmark", "root"),
@@ -197,12 +199,11 @@ class BenchmarkEvaluation(Callback):
             return
         self._answerer(pl_module)
         _refuse_divided(trainer)
+        recipe, out = self._recipe, self._out
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
-            self._out = Path(told_by_first(tempfile.mkdtemp(prefix="medtune-")))
-            few = replace(self._recipe.eval, questions=1, val_questions=1)
-            self._recipe = replace(self._recipe, eval=few)
-        opened = _opened(self._recipe)
-        self._evaluated = _evaluated(opened, self._out, trainer, validates=VAL in self._phases)
+            recipe = replace(recipe, eval=replace(recipe.eval, questions=1, val_questions=1))
+            out = Path(told_by_first(tempfile.mkdtemp(prefix="medtune-")))
+        self._evaluated = _evaluated(_opened(recipe), out, trainer, validates=VAL in self._phases)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begins the folder and asks the phase zero_shot; a training that goes on has its answers already."""
@@ -223,6 +224,10 @@ class BenchmarkEvaluation(Callback):
         """Asks the questions of the phase final, and writes the results and the report."""
         if "final" not in self._phases:
             return
+        # A training that goes on may have ended before, with other weights.
+        if trainer.is_global_zero:
+            shutil.rmtree(self._evaluated_on.experiment.folder.final, ignore_errors=True)
+        barrier()
         self.final = self._phase(trainer, pl_module, "final", before=self.zero_shot)
         self._finish(trainer)
 
@@ -260,7 +265,7 @@ class BenchmarkEvaluation(Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Logs the metrics that the module measured, and the scores with their intervals."""
-        if self.validation is not None and not trainer.sanity_checking and self._is_due(trainer):
+        if self.validation is not None and trainer.state.fn == "fit" and self._is_due(trainer):
             self._log_validation(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -294,7 +299,9 @@ class BenchmarkEvaluation(Callback):
         return self._evaluated_on.first_step + trainer.global_step
 
     def _folder(self, trainer: pl.Trainer) -> Path:
-        return self._evaluated_on.experiment.folder.validation(self._step(trainer))
+        folder = self._evaluated_on.experiment.folder
+        # `Trainer.validate` may be about other weights than those after the last step.
+        return folder.validation(self._step(trainer)) if trainer.state.fn == "fit" else folder.root / VALIDATED
 
     def _answerer(self, module: pl.LightningModule) -> Answerer:
         if not self._asks:
@@ -340,7 +347,9 @@ class BenchmarkEvaluation(Callback):
         scored = phase_metrics(VAL, self.validation, held.experiment.benchmark)
         self._say(f"step {step}: validation {phase_text(self.validation, held.experiment.benchmark)}")
         if held.loggers is None:
-            held = self._evaluated = replace(held, loggers=[csv_logger(self._out, resume_step=step - 1)])
+            held = self._evaluated = replace(
+                held, loggers=[csv_logger(held.experiment.folder.root, resume_step=step - 1)]
+            )
         log_metrics(held.loggers or (), measured | scored, step=step)
 
     def _asked(
@@ -390,7 +399,8 @@ class BenchmarkEvaluation(Callback):
         predictions = self._asked(trainer, module, groups, out_dir, conditions=conditions, title=title)
         questions = [question for group in groups for question in group.questions]
         scores = score_answers(experiment, questions, predictions, out_dir=out_dir, phase=name, before=before)
-        log_metrics(trainer.loggers, phase_metrics(name, scores, experiment.benchmark), step=trainer.global_step)
+        if name == "final" or trainer.ckpt_path is None:
+            log_metrics(trainer.loggers, phase_metrics(name, scores, experiment.benchmark), step=trainer.global_step)
         self._say(f"{title}: {phase_text(scores, experiment.benchmark)}")
         return scores
 
@@ -485,7 +495,11 @@ def _evaluated(opened: OpenedData, out: Path, trainer: pl.Trainer, *, validates:
     groups = tested_groups(experiment)
     if validates:
         groups = groups_of(prepared, VAL, questions=recipe.eval.val_questions, seed=seed)
-        check_scored(recipe, prepared, benchmark, parser=parser, training=True, limit=None)
+        try:
+            check_scored(recipe, prepared, benchmark, parser=parser, training=True, limit=None)
+        except ValueError as error:
+            error.add_note("BenchmarkEvaluation(phases=('zero_shot', 'final')) leaves the validations out")
+            raise
     validation = asked(
         groups,
         benchmark,

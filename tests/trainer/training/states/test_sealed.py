@@ -105,6 +105,16 @@ def test_a_state_without_digests_is_of_an_earlier_version(nano: Nano, saved: Run
     assert "was saved by an earlier version of medtune" in said
 
 
+def test_another_strategy_is_refused_and_another_number_of_devices_is_not(
+    nano: Nano, saved: RunFolder, refused: Told
+) -> None:
+    said = refused(nano.here("train", saved.root, *SAVING, "train.strategy=fsdp", extra=("--resume",)))
+    assert f"{saved.saved_state()}: this state was saved under train.strategy auto, and the recipe has fsdp" in said
+    assert "resume with --set train.strategy=auto, or start a new folder" in said
+    # By itself, auto is ddp.
+    assert nano.here("train", saved.root, *SAVING, "train.strategy=ddp", extra=("--resume",)) == 0
+
+
 class _FullDisk(io.FileIO):
     """A file of which the disk takes so many bytes, and then no more."""
 
