@@ -7,10 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+from medtune.data.kept_rows import Digests
 
 ENGLISH = "en"
 _OWN_SHARE = 0.2
 """The share of the questions that must be in a language for a question to be asked in it, beside the commonest one."""
+_KEPT_TEXTS = 10_000
 _CJK, _KANA = re.compile(r"[\u3400-\u9fff]"), re.compile(r"[\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -181,19 +185,23 @@ def told_language(text: str) -> str | None:
     return best if most > second else None
 
 
-def languages_of(texts: Sequence[str], said: str | None = None) -> list[str]:
+def languages_of(texts: Iterable[str], said: str | None = None) -> list[str]:
     """Returns the language of each question: the said one, its own where it is common among all, or the commonest.
 
     A text alone may be too short to tell, and a single word may be at home in two languages. English is taken where no
     text tells another one.
     """
     if said:
-        return [said] * len(texts)
-    own: Mapping[str, str | None] = {text: told_language(text) for text in {*texts}}
-    counts = Counter(code for code in own.values() if code)
+        return [said for _ in texts]
+    own, digests = list[str | None](), Digests()
+    told = lru_cache(_KEPT_TEXTS)(told_language)
+    for text in texts:
+        own.append(told(text))
+        digests.append(text)
+    counts = Counter(code for each in digests.first() if (code := own[each.place]))
     usual = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)
     common = {code for code, count in counts.items() if count >= _OWN_SHARE * counts.total()}
-    return [code if (code := own[text]) in common and code else usual for text in texts]
+    return [code if code in common and code else usual for code in own]
 
 
 def said_of_languages(codes: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -224,6 +225,13 @@ class Question:
     printed: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
     language: str = "en"
+
+    def __reduce__(self) -> tuple[type["Question"], tuple[object, ...]]:
+        """Returns what pickle keeps; by itself it would take three times as long."""
+        return Question, _fields(self)
+
+
+_fields = attrgetter(*Question.__match_args__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,17 @@ words, in every split, have the same kind:
 A text that is asked once has the kind of its own answer.
 """
 
+import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, Answer, free_answer
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
+from medtune.data.kept_rows import Digests, KeptRows, digest
 from medtune.data.languages import ENGLISH, LANGUAGES, column_names
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.seeding import stable_order
@@ -47,83 +50,94 @@ def is_label_column(name: str) -> bool:
     return name.strip().casefold() in _LABEL_COLUMNS
 
 
+Decide = Callable[[str, str], Answer]
+"""A function of (answer of the file, question's id) that returns the answer with its kind and options."""
+
+
 def of_one_kind(
-    questions: Sequence[Question], answers: Mapping[int, str], *, labels: bool, has_turns: bool
-) -> tuple[list[Question], tuple[str, ...]]:
+    rows: Collection[tuple[Question, str | None]], *, labels: bool, has_turns: bool
+) -> tuple[KeptRows[Question], tuple[str, ...]]:
     """Returns the questions with one kind for each text, and notes: a table of the kinds, and what disagreed.
 
     Args:
-        answers: The answer of the file by the place of its question, for those whose kind follows from answers alone.
+        rows: The questions, each with its answer in the file where its kind follows from answers alone, else None.
         labels: Whether one question is asked of a column of labels or classes.
         has_turns: Whether there are conversations, whose "true" and "false" stay as they are.
     """
-    rows: dict[str, list[int]] = {}
-    for place in answers:
-        rows.setdefault(_plain(questions[place].text), []).append(place)
     truths = {} if has_turns else TRUTH_VALUES
-    others = [answer for answer in answers.values() if answer.casefold() not in truths]
-    all_truth = len(answers) == len(questions) and len(others) <= MOST_ODD * len(answers)
-    kept, notes = list(questions), list[str]()
-    for places in rows.values():
-        said = [answers[place] for place in places]
-        text, language = questions[places[0]].text, questions[places[0]].language
-        ids = [questions[place].id for place in places]
-        made, note = _decided(text, said, ids, truths=truths, all_truth=all_truth, labels=labels, language=language)
-        notes += [note] if note else []
-        for place, answer in zip(places, made, strict=True):
-            kept[place] = _with(questions[place], answer)
-    notes += _said_of_truths(len(answers), others, all_truth=all_truth)
-    return kept, (*_table([each for each in kept if each.answer_kind != "set"]), *notes)
+    digests, others = Digests(), 0
+    for question, answer in rows:
+        if answer is not None:
+            digests.append(_plain(question.text))
+            others += answer.casefold() not in truths
+    number, again = len(digests), digests.repeated()
+    all_truth = number == len(rows) and others <= MOST_ODD * number
+    # Of a text that is asked once, nothing is kept: its own answer decides.
+    asked: dict[str, _Asked] = {}
+    for question, answer in rows if again else ():
+        if answer is not None and digest(text := _plain(question.text)) in again:
+            asked.setdefault(text, _Asked(question.text, question.language, Counter())).said[answer] += 1
+
+    def decided(one: _Asked) -> tuple[Decide, str]:
+        return _decided(one, truths=truths, all_truth=all_truth, labels=labels)
+
+    made = {text: decided(one) for text, one in asked.items()}
+    kept = KeptRows[Question]()
+    for question, answer in rows:
+        if answer is not None:
+            alone = _Asked(question.text, question.language, Counter([answer]))
+            decide, _ = made.get(_plain(question.text)) or decided(alone)
+            question = _with(question, decide(answer, question.id))
+        kept.append(question)
+    notes = [note for _, note in made.values() if note]
+    return kept, (*_table(kept), *notes, *_said_of_truths(number, others, all_truth=all_truth))
 
 
-def _said_of_truths(number: int, others: Sequence[str], *, all_truth: bool) -> list[str]:
-    if not number or len(others) == number:
+class _Asked(NamedTuple):
+    text: str
+    language: str
+    said: Counter[str]  # How often each answer comes, in the order of their first ones.
+
+
+def _said_of_truths(number: int, others: int, *, all_truth: bool) -> list[str]:
+    if not number or others == number:
         return []
     if not others:
         return ["the answers are TRUE or FALSE, and are read as yes or no"] if all_truth else []
-    what = f"{number - len(others)} of {number} answers are TRUE or FALSE, {len(others)} are not"
+    what = f"{number - others} of {number} answers are TRUE or FALSE, {others} are not"
     how = "read as yes or no" if all_truth else "yes or no only where a question has both, and else stay text"
     return [f"{what}: the former are {how}"]
 
 
-def _decided(
-    text: str,
-    said: Sequence[str],
-    ids: Sequence[str],
-    *,
-    truths: Mapping[str, str],
-    all_truth: bool,
-    labels: bool,
-    language: str,
-) -> tuple[list[Answer], str]:
-    plain = [answer.rstrip(".").casefold() for answer in said]
-    if {*plain} <= {*YES_NO, *truths} and (all_truth or len({*plain} & {*truths}) != 1):
-        read = [truths.get(answer, answer) for answer in plain]
-        if language != ENGLISH and {*plain} <= {*truths}:
+def _decided(asked: _Asked, *, truths: Mapping[str, str], all_truth: bool, labels: bool) -> tuple[Decide, str]:
+    text, language, said = asked
+    plain = {answer: answer.rstrip(".").casefold() for answer in said}
+    different = {*plain.values()}
+    if different <= {*YES_NO, *truths} and (all_truth or len(different & {*truths}) != 1):
+        read = {answer: truths.get(each, each) for answer, each in plain.items()}
+        if language != ENGLISH and different <= {*truths}:
             words = LANGUAGES[language].yes_no
-            return [Answer(text, words, words[YES_NO.index(each)], "choice", None) for each in read], ""
-        return [Answer(text, YES_NO, each, "yes_no", None) for each in read], ""
-    pair = next((pair for pair in _POLAR_PAIRS if {*plain} == {*pair}), None)
+            return lambda answer, _: Answer(text, words, words[YES_NO.index(read[answer])], "choice", None), ""
+        return lambda answer, _: Answer(text, YES_NO, read[answer], "yes_no", None), ""
+    pair = next((pair for pair in _POLAR_PAIRS if different == {*pair}), None)
     if pair is not None or _are_classes(text, said, labels=labels):
         name = _usual_spellings(said)
         options = tuple(sorted({*name.values()}, key=lambda word: _order(word, pair or {})))
         if len(options) > len(LETTERS):
-            return [
-                _some_of(text, options, name[each.casefold()], id_) for each, id_ in zip(said, ids, strict=True)
-            ], ""
-        return [Answer(text, options, name[answer.casefold()], "choice", None) for answer in said], ""
-    found = [free_answer(text, answer) for answer in _with_decimal_commas(said)]
-    kinds = ["yes_no" if answer in truths else each.kind for answer, each in zip(plain, found, strict=True)]
-    if len({*kinds}) == 1:
-        return found, ""
-    return [Answer(text, (), answer, "text", None) for answer in said], _mixed(text, said, kinds)
+            return lambda answer, id_: _some_of(text, options, name[answer.casefold()], id_), ""
+        return lambda answer, _: Answer(text, options, name[answer.casefold()], "choice", None), ""
+    found = {answer: free_answer(text, written) for answer, written in _with_decimal_commas(said).items()}
+    kinds = {answer: "yes_no" if plain[answer] in truths else each.kind for answer, each in found.items()}
+    if len({*kinds.values()}) == 1:
+        return lambda answer, _: found[answer], ""
+    return lambda answer, _: Answer(text, (), answer, "text", None), _mixed(text, said, kinds)
 
 
-def _are_classes(text: str, said: Sequence[str], *, labels: bool) -> bool:
+def _are_classes(text: str, said: Counter[str], *, labels: bool) -> bool:
     if _COUNTED.search(text):
         return False
-    counts = Counter(answer.casefold() for answer in said)
-    return {*counts} == {"0", "1"} or (labels and 2 <= len(counts) <= len(said) / 2)
+    different = {answer.casefold() for answer in said}
+    return different == {"0", "1"} or (labels and 2 <= len(different) <= said.total() / 2)
 
 
 def _order(word: str, pair: Mapping[str, int]) -> tuple[float, str]:
@@ -141,29 +155,27 @@ def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -
     return Answer(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
 
 
-def _usual_spellings(said: Sequence[str]) -> dict[str, str]:
+def _usual_spellings(said: Counter[str]) -> dict[str, str]:
     """Returns the usual spelling of each answer by the answer in small letters."""
-    return {spelling.casefold(): spelling.rstrip(".") for spelling, _ in reversed(Counter(said).most_common())}
+    return {spelling.casefold(): spelling.rstrip(".") for spelling, _ in reversed(said.most_common())}
 
 
-def _with_decimal_commas(said: Sequence[str]) -> Sequence[str]:
-    unclear = [_THOUSAND_OR_DECIMAL.fullmatch(answer) is not None for answer in said]
-    others = [answer for answer, is_unclear in zip(said, unclear, strict=True) if not is_unclear]
-    if not any(unclear) or not others or not all(free_answer("", answer).kind == "number" for answer in others):
-        return said
+def _with_decimal_commas(said: Collection[str]) -> Mapping[str, str]:
+    unclear = {answer for answer in said if _THOUSAND_OR_DECIMAL.fullmatch(answer)}
+    others = [answer for answer in said if answer not in unclear]
+    if not unclear or not others or not all(free_answer("", answer).kind == "number" for answer in others):
+        return {answer: answer for answer in said}
     mark = "." if any(map(_DECIMAL_COMMA.fullmatch, others)) else "" if any("." in answer for answer in others) else ","
-    return [
-        answer.replace(",", mark) if is_unclear else answer for answer, is_unclear in zip(said, unclear, strict=True)
-    ]
+    return {answer: answer.replace(",", mark) if answer in unclear else answer for answer in said}
 
 
-def _mixed(text: str, said: Sequence[str], kinds: Sequence[str]) -> str:
+def _mixed(text: str, said: Counter[str], kinds: Mapping[str, str]) -> str:
     parts = []
-    for kind in sorted({*kinds}):
-        values = {answer for answer, own in zip(said, kinds, strict=True) if own == kind}
-        parts.append(f"{kinds.count(kind)} {kind} ({len(values)} different)")
+    for kind in sorted({*kinds.values()}):
+        values = [answer for answer, own in kinds.items() if own == kind]
+        parts.append(f"{sum(said[answer] for answer in values)} {kind} ({len(values)} different)")
     return (
-        f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {len(said)} are free text. Correct "
+        f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {said.total()} are free text. Correct "
         "the answers, list options (in a column, or --options for all rows), or state the kind in a column answer_type"
     )
 
@@ -180,23 +192,38 @@ def _with(question: Question, answer: Answer) -> Question:
     )
 
 
-def _table(questions: Sequence[Question]) -> list[str]:
-    texts: dict[str, list[Question]] = {}
+def _table(questions: Collection[Question]) -> list[str]:
+    kinds, digests = Counter[str](), Digests()
     for question in questions:
-        texts.setdefault(_plain(question.text), []).append(question)
-    repeated = sorted((rows for rows in texts.values() if len(rows) > 1), key=len, reverse=True)
-    lines = [f"kinds: {_kinds(questions)}, of {len(texts):,} different texts"] if questions else []
-    lines += [f"kind of {rows[0].text[:60]!r}: {_kinds(rows)}{_options(rows)}" for rows in repeated[:MOST_LISTED]]
-    return lines
+        if question.answer_kind != "set":
+            kinds[question.answer_kind] += 1
+            digests.append(_plain(question.text))
+    several = (each for each in digests.first() if each.number > 1)
+    most = heapq.nsmallest(MOST_LISTED, several, key=lambda each: -each.number)
+    listed: dict[int, _Listed | None] = {each.digest: None for each in most}
+    for question in questions if listed else ():
+        if question.answer_kind != "set" and (place := digest(_plain(question.text))) in listed:
+            one = listed[place] = listed[place] or _Listed(question.text, Counter(), set())
+            one.kinds[question.answer_kind] += 1
+            one.options.add(question.options)
+    lines = [f"kinds: {_kinds(kinds)}, of {sum(1 for _ in digests.first()):,} different texts"] if kinds else []
+    return lines + [
+        f"kind of {one.text[:60]!r}: {_kinds(one.kinds)}{_options(one.options)}" for one in listed.values() if one
+    ]
 
 
-def _options(rows: Sequence[Question]) -> str:
-    options = {row.options for row in rows}
-    return f", options {', '.join(rows[0].options)[:80]}" if len(options) == 1 and rows[0].options else ""
+class _Listed(NamedTuple):
+    text: str
+    kinds: Counter[str]
+    options: set[tuple[str, ...]]
 
 
-def _kinds(questions: Sequence[Question]) -> str:
-    counts = Counter(question.answer_kind for question in questions)
+def _options(options: set[tuple[str, ...]]) -> str:
+    (first, *others) = options
+    return f", options {', '.join(first)[:80]}" if first and not others else ""
+
+
+def _kinds(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common())
 
 

@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
+from medtune.data.kept_rows import KeptRows
 from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import TableOptions
@@ -122,16 +123,18 @@ def _listed(row: Row, column: str, options: Sequence[str], said: TableOptions) -
     return list(dict.fromkeys(_checked(row, spelt.get(part.casefold(), part), column) for part in found))
 
 
-def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[list[Question], list[str]]:
+def asked_of_labels(questions: KeptRows[Question], said: TableOptions) -> tuple[KeptRows[Question], list[str]]:
     """Returns the questions as they are asked, one for each label or one for all, and notes that say how."""
-    own = [question for question in questions if question.answer_kind == "set"]
-    if not own:
-        return list(questions), []
-    listed = [question.answer.split(BETWEEN) for question in own if question.answer != NOTHING]
-    stated = [labels_of(question) for question in own if question.printed[LABELS]]
-    counts = Counter(label for labels in [*stated, *listed] for label in labels)
+    counts = _Counts()
+    for question in questions:
+        if question.answer_kind == "set":
+            counts.add(question)
+    if not counts.rows:
+        return questions, []
+    stated = counts.stated
     spelt: dict[str, str] = {}
-    for label in [*(label for labels in stated for label in labels), *(label for label, _ in counts.most_common())]:
+    # Of labels that come equally often, the stated ones come first.
+    for label in [*stated, *(label for label, _ in (stated + counts.listed).most_common())]:
         spelt.setdefault(label.casefold(), label)
     labels = list(spelt.values()) if stated else sorted(spelt.values(), key=str.casefold)
     column = said.columns.get("labels", "")
@@ -149,7 +152,7 @@ def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[
             f"the rows have {len(labels)} different labels, wanted two or more. Name the column of the lists or those "
             "of the labels with --labels, or all labels with --options"
         )
-    asked, left_out = list[Question](), 0
+    asked, left_out = KeptRows[Question](), 0
     for question in questions:
         if question.answer_kind != "set":
             asked.append(question)
@@ -161,11 +164,35 @@ def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[
         own_labels = labels_of(question) if question.printed[LABELS] else tuple(labels)
         if said.ask_labels == "one":
             left_out += bool(unknown)
-            asked += [] if unknown else [_at_once(question, own_labels, there)]
+            made = [] if unknown else [_at_once(question, own_labels, there)]
         else:
             left_out += len(unknown)
-            asked += [_alone(question, label, label in there) for label in own_labels if label not in unknown]
-    return asked, _notes(own, labels, left_out, said)
+            made = [_alone(question, label, label in there) for label in own_labels if label not in unknown]
+        for each in made:
+            asked.append(each)
+    return asked, _notes(counts, labels, left_out, said)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the rows of labels hold together."""
+
+    rows: int = 0
+    without: int = 0  # The rows that have none of the labels.
+    empty: int = 0  # The cells that are empty.
+    unsure: int = 0  # The cells of which nobody knows.
+    stated: Counter[str] = field(default_factory=Counter)  # The labels that rows offer.
+    listed: Counter[str] = field(default_factory=Counter)  # Those that are there.
+
+    def add(self, question: Question) -> None:
+        self.rows += 1
+        self.without += question.answer == NOTHING
+        self.empty += int(question.printed.get(_EMPTY, 0))
+        self.unsure += len(list(filter(None, question.printed.get(_UNSURE, "").split("\n"))))
+        if question.answer != NOTHING:
+            self.listed.update(question.answer.split(BETWEEN))
+        if question.printed[LABELS]:
+            self.stated.update(labels_of(question))
 
 
 def _at_once(question: Question, labels: Sequence[str], there: set[str]) -> Question:
@@ -189,20 +216,19 @@ def _alone(question: Question, label: str, is_there: bool) -> Question:
     )
 
 
-def _notes(own: Sequence[Question], labels: Sequence[str], left_out: int, said: TableOptions) -> list[str]:
+def _notes(counts: _Counts, labels: Sequence[str], left_out: int, said: TableOptions) -> list[str]:
     other = "each asks one question for each label" if said.ask_labels == "one" else "one asks for all labels at once"
     how = "one question for all labels" if said.ask_labels == "one" else "one yes-or-no question for each label"
     notes = [f"labels: {len(labels)} ({', '.join(labels)[:200]}), {how} (--ask-labels {other})"]
-    without = sum(question.answer == NOTHING for question in own)
-    notes += [f"labels: {without:,} of {len(own):,} rows have none of them"] if without else []
-    empty = sum(int(question.printed.get(_EMPTY, 0)) for question in own)
-    unsure = sum(len(list(filter(None, question.printed.get(_UNSURE, "").split("\n")))) for question in own)
-    if empty:
-        notes.append(f"EMPTY CELLS: {empty:,} cells of labels are empty, which counts as no")
-    if unsure:
+    notes += [f"labels: {counts.without:,} of {counts.rows:,} rows have none of them"] if counts.without else []
+    if counts.empty:
+        notes.append(f"EMPTY CELLS: {counts.empty:,} cells of labels are empty, which counts as no")
+    if counts.unsure:
         what = "rows" if said.ask_labels == "one" else "questions"
         done = f"{left_out:,} {what} with them are left out" if said.uncertain is None else f"taken as {said.uncertain}"
-        notes.append(f"UNCERTAIN LABELS: {unsure:,} cells are -1: {done} (--uncertain yes, no or leave-out says which)")
+        notes.append(
+            f"UNCERTAIN LABELS: {counts.unsure:,} cells are -1: {done} (--uncertain yes, no or leave-out says which)"
+        )
     return notes
 
 

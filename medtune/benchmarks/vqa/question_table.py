@@ -12,8 +12,15 @@ from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
 from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, Asked, RowReader
-from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates, one_or_two_patients, same_but_for_zeros
+from medtune.benchmarks.vqa.spreadsheet_changes import (
+    are_made,
+    is_date,
+    made_a_date,
+    one_or_two_patients,
+    same_but_for_zeros,
+)
 from medtune.data.catalog import nearest
+from medtune.data.kept_rows import Digests, KeptRows, digest, repeated
 from medtune.data.languages import languages_of, said_of_languages
 from medtune.data.progress import counted
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
@@ -50,17 +57,25 @@ class ReadSet:
     notes: tuple[str, ...] = ()  # What had to be told from the file itself.
 
 
+class _Read(NamedTuple):
+    question: Question
+    place: Place
+    free: str | None  # As in `Asked`.
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.question.text.casefold().split())
+
+
 @dataclass(slots=True)
 class _Collected:
-    questions: list[Question] = field(default_factory=list)
-    free: dict[int, str] = field(default_factory=dict)
+    rows: KeptRows[_Read] = field(default_factory=KeptRows)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
     # The spelling of each patient, and its first row, by what it is without leading zeros.
     patients: dict[str, tuple[str, Place]] = field(default_factory=dict)
     continued: dict[str, str] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
-    places: dict[str, Place] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     split_names: set[str] = field(default_factory=set)
     by_place: list[PlaceAnswerError] = field(default_factory=list)
@@ -105,16 +120,16 @@ def question_table(
         )
     if not found.is_cut:
         check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
-    if found.rejects and not found.questions and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
+    if found.rejects and not found.rows and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
         raise ValueError(f"{folder}: no row has an answer. {WITHOUT_ANSWERS}")
-    if not found.questions and not found.rejects:
+    if not found.rows and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
-    if options.media_folder is not None and found.questions and not any(found.media.values()):
+    if options.media_folder is not None and found.rows and not any(found.media.values()):
         raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
     tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
     named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
-    if found.questions and named and not any(found.media.values()) and not found.has_rejected_media:
+    if found.rows and named and not any(found.media.values()) and not found.has_rejected_media:
         raise ValueError(
             f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
             "table and save it in Excel, which keeps their values."
@@ -122,42 +137,36 @@ def question_table(
     _check_boxes(found, sets, folder)
     if not options.unanswered:
         _reject_dates(found, sets[0].reader)
-    repeated = [] if options.unanswered else _without_repeats(found, options.keep)
+    repeats = [] if options.unanswered else _without_repeats(found, options.keep)
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    codes = languages_of([each.text for each in found.questions], options.language)
-    found.questions = [replace(each, language=code) for each, code in zip(found.questions, codes, strict=True)]
-    found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
+    codes = languages_of((each.question.text for each in found.rows), options.language)
+    asked = KeptRows(
+        (replace(each.question, language=code), each.free) for each, code in zip(found.rows, codes, strict=True)
+    )
+    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns)
     if of_labels:
         if not options.unanswered:
-            _check_labels(found.questions, folder, sets[0].reader.columns.names)
+            _check_labels(questions, folder, sets[0].reader.columns.names)
         kinds = (f'asked of every row: {QUESTION!r}; --question "..." asks in your words', *kinds)
     kept = levels.kept()
-    for number, question in enumerate(found.questions):
-        own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
-        # Another row may say whose an image is; where none does, the image stands for its patient.
-        shown = found.continued.get(question.media_id, question.media_id)
-        patient, _ = found.owner.get(shown, (shown, None))
-        # What a number may be off by is of no question that turned out to have another kind of answer.
-        printed = {} if TOLERANCE in question.printed and not is_measured(question) else question.printed
-        whose = question.patient_id or patient
-        found.questions[number] = replace(question, facets=own, patient_id=whose, printed=printed)
-    found.questions, labels_said = asked_of_labels(found.questions, options)
+    questions = KeptRows(_completed(each, found, {*kept, "task"}) for each in questions)
+    questions, labels_said = asked_of_labels(questions, options)
     ignored = [name for name in names if name not in kept]
-    if options.tolerance and not any(TOLERANCE in question.printed for question in found.questions):
+    if options.tolerance and not any(TOLERANCE in question.printed for question in questions):
         raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
     said = (
         *notes_on_names(each.reader.media.named for each in sets),
         *labels_said,
         *kinds,
         *(said_of_languages(codes) if options.language is None else []),
-        *repeated,
+        *repeats,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
-        *([] if any(found.media.values()) or not found.questions else [_NO_MEDIA]),
+        *([] if any(found.media.values()) or not questions else [_NO_MEDIA]),
         *(
             [f"no facets, as they hold the answer: {', '.join(holding)}"]
             if (holding := levels.holding_answers())
@@ -168,13 +177,23 @@ def question_table(
     )
     missing = missing_media(found.rejects, folder, fetch="the data set's owner")
     return SourceTable(
-        found.questions,
+        questions,
         found.media,
         (*notes, *said),
         tuple(found.rejects),
         missing,
         stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
     )
+
+
+def _completed(question: Question, found: _Collected, facets: Collection[str]) -> Question:
+    own = {name: text for name, text in question.facets.items() if name in facets}
+    # Another row may say whose an image is; where none does, the image stands for its patient.
+    shown = found.continued.get(question.media_id, question.media_id)
+    patient, _ = found.owner.get(shown, (shown, None))
+    # What a number may be off by is of no question that turned out to have another kind of answer.
+    printed = {} if TOLERANCE in question.printed and not is_measured(question) else question.printed
+    return replace(question, facets=own, patient_id=question.patient_id or patient, printed=printed)
 
 
 def _check_boxes(found: _Collected, sets: Sequence[ReadSet], folder: Path) -> None:
@@ -211,6 +230,12 @@ def _collected(
     found, levels = _Collected(), Levels(names, facets)
     for each in sets:
         _collect(each, found, levels, limit)
+    if again := repeated(found.rows, lambda row: row.question.id):
+        one, other = (found.rows[place].place for place in next(iter(again.values())))
+        raise ValueError(
+            f"{_at(other)}: its id stands in {_at(one)} too. Make ids unique, or leave the column out: "
+            f"--columns {roles.ID}="
+        )
     return found, levels
 
 
@@ -223,30 +248,37 @@ def _counted_from(found: _Collected) -> int | None:
     return None if from_0 == from_1 else int(from_1)
 
 
+def _asks(row: _Read) -> tuple[object, ...]:
+    question = row.question
+    return question.split, question.media_id, row.text, *sorted({*question.options}), question.turns
+
+
 def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) -> list[str]:
     """Leaves out rows that ask the same of the same media in one split, and returns notes that count and name them.
 
     Free texts may differ, as several descriptions of one image do, unless all are answers about other media, too.
     """
-    words: dict[str, set[str]] = {}
-    for question in found.questions:
-        words.setdefault(_plain(question.answer), set()).add(question.media_id)
-    asked: dict[object, list[int]] = {}
-    for number, question in enumerate(found.questions):
-        text = " ".join(question.text.casefold().split())
-        key = question.split, question.media_id, text, frozenset(question.options), question.turns
-        asked.setdefault(key, []).append(number)
+    again = Digests(repr(_asks(row)) for row in found.rows).repeated()
+    asked: dict[object, list[tuple[int, _Read]]] = {}
+    for number, row in enumerate(found.rows if again else ()):
+        if digest(repr(key := _asks(row))) in again:
+            asked.setdefault(key, []).append((number, row))
+    # Two of the media that each of these answers is about.
+    words: dict[str, set[str]] = {_plain(row.question.answer): set() for rows in asked.values() for _, row in rows}
+    for row in found.rows if words else ():
+        shown = words.get(_plain(row.question.answer))
+        if shown is not None and len(shown) < 2:
+            shown.add(row.question.media_id)
     same, other, left = 0, list[str](), set[int]()
     for rows in (rows for rows in asked.values() if len(rows) > 1):
-        answers: dict[str, int] = {}
-        for number in rows:
-            answers.setdefault(_plain(found.questions[number].answer), number)
-        copies = {*rows} - {*answers.values()}
-        is_free = found.questions[rows[0]].answer_kind == "text" and min(len(words[said]) for said in answers) < 2
+        numbers, answers = [number for number, _ in rows], dict[str, int]()
+        for number, row in rows:
+            answers.setdefault(_plain(row.question.answer), number)
+        copies = {*numbers} - {*answers.values()}
+        is_free = rows[0][1].question.answer_kind == "text" and min(len(words[said]) for said in answers) < 2
         if len(answers) > 1 and not is_free:
-            places = [found.places[found.questions[number].id] for number in rows]
-            other.append(f"{places[0].file} {' and '.join(str(place.row) for place in places)}")
-            left |= {*rows[1:]} if keep == "first" else {*rows}
+            other.append(f"{rows[0][1].place.file} {' and '.join(str(row.place.row) for _, row in rows)}")
+            left |= {*numbers[1:]} if keep == "first" else {*numbers}
         else:
             same += len(copies)
             left |= copies
@@ -270,26 +302,29 @@ def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) ->
 
 def _reject_dates(found: _Collected, reader: RowReader) -> None:
     """Takes the questions whose answers a spreadsheet made dates out of those that were read."""
-    asked: dict[str, list[int]] = {}
-    for number in found.free:
-        asked.setdefault(" ".join(found.questions[number].text.casefold().split()), []).append(number)
-    left = {rows[place] for rows in asked.values() for place in made_dates([found.free[number] for number in rows])}
+    dates = Counter(row.text for row in found.rows if row.free is not None and is_date(row.free))
+    if not dates:
+        return
+    asked = Counter(row.text for row in found.rows if row.free is not None and row.text in dates)
+    made = {text for text, number in dates.items() if are_made(number, of=asked[text])}
+    dated = [
+        (number, row.place, row.free)
+        for number, row in enumerate(found.rows)
+        if row.free is not None and row.text in made and is_date(row.free)
+    ]
     # A date of several media is no one's birthday, and may be named.
-    shown = Counter(found.free[number] for number in left)
-    for number in sorted(left):
-        place, date = found.places[found.questions[number].id], found.free[number]
+    shown = Counter(date for _, _, date in dated)
+    for _, place, date in dated:
         reason = made_a_date("this answer", date if shown[date] > 1 else "DATE")
         found.rejects.append(place.error(reason, field=reader.columns.of(roles.ANSWER), cell=date).reject)
-    _leave_out(found, left)
+    _leave_out(found, {number for number, _, _ in dated})
 
 
 def _leave_out(found: _Collected, left: set[int]) -> None:
     if not left:
         return
-    kept = [number for number in range(len(found.questions)) if number not in left]
-    found.free = {new: found.free[old] for new, old in enumerate(kept) if old in found.free}
-    found.questions = [found.questions[old] for old in kept]
-    shown = {question.media_id for question in found.questions}
+    found.rows = found.rows.chosen(number for number in range(len(found.rows)) if number not in left)
+    shown = {row.question.media_id for row in found.rows}
     found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
 
 
@@ -297,7 +332,7 @@ def _plain(answer: str) -> str:
     return answer.casefold().rstrip(".")
 
 
-def _check_labels(questions: Sequence[Question], folder: Path, names: Sequence[str]) -> None:
+def _check_labels(questions: Iterable[Question], folder: Path, names: Sequence[str]) -> None:
     if free := next((question for question in questions if not question.options), None):
         several = "numbers" if free.answer_kind == "number" else "too many different texts"
         what = several if len({question.answer for question in questions}) > 1 else "all the same"
@@ -338,9 +373,7 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
                 found.is_cut = True
                 return
             patients.add(patient)
-            if one.free is not None:
-                found.free[len(found.questions)] = one.free
-            found.questions.append(replace(question, facets={**more, **question.facets}))
+            found.rows.append(_Read(replace(question, facets={**more, **question.facets}), one.place, one.free))
             found.media[question.media_id] = one.media
             if not one.media and len(asked) > 1:
                 # Later turns repeat a turn that shows nothing, and stay with it in one split.
@@ -349,11 +382,6 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
 
 def _checked_question(one: Asked, found: _Collected, reader: RowReader) -> Question:
     question = one.question
-    if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
-        raise ValueError(
-            f"{_at(one.place)}: its id stands in {_at(earlier)} too. Make ids unique, or leave the "
-            f"column out: --columns {roles.ID}="
-        )
     if not question.patient_id:
         return question
     spelt, place = found.patients.setdefault(same_but_for_zeros(question.patient_id), (question.patient_id, one.place))

@@ -56,5 +56,15 @@ def made_dates(answers: Sequence[str]) -> set[int]:
         >>> made_dates(["0", "01.Feb", "2"]), made_dates(["2026-02-01", "2026-03-01"]), made_dates(["May 1"])
         ({1}, set(), set())
     """
-    found = {place for place, answer in enumerate(answers) if _DATE.fullmatch(answer.strip())}
-    return found if len(found) <= _MOST_DATES * len(answers) else set()
+    found = {place for place, answer in enumerate(answers) if is_date(answer)}
+    return found if are_made(len(found), of=len(answers)) else set()
+
+
+def is_date(answer: str) -> bool:
+    """Returns whether an answer looks like a date."""
+    return _DATE.fullmatch(answer.strip()) is not None
+
+
+def are_made(dates: int, *, of: int) -> bool:
+    """Returns whether so many dates among the answers to one question are what a spreadsheet made of others."""
+    return dates <= _MOST_DATES * of

@@ -11,7 +11,7 @@ Shapes: H height, W width, C channels.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from medtune.data.kept_rows import KeptRows
 from medtune.data.types import Question, Split
 
 MAX_DISTANCE = 8
@@ -240,7 +241,7 @@ _PLACES = ("locali", "grounding", "detection", "segmentation")
 
 
 def contradictions(
-    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], group_of: Mapping[str, str]
+    questions: Iterable[Question], media_digest: Mapping[str, tuple[str, ...]], group_of: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Returns for look-alikes with different answers to a question their media ids and the answers, as text.
 
@@ -346,9 +347,9 @@ def with_train_twins(
     held_out: tuple[Split, ...] = ("val", "test")
     if not any(groups[question.media_id] & learnt for question in questions if question.split in held_out):
         return questions
-    return [
+    return KeptRows(
         replace(q, facets={**q.facets, TRAIN_TWIN: "yes" if groups[q.media_id] & learnt else "no"})
         if q.split in held_out
         else q
         for q in questions
-    ]
+    )

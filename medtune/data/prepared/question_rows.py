@@ -10,21 +10,27 @@ import hashlib
 import hmac
 import os
 import secrets
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from medtune.data.prepared.splits import answer_labels, split_evenly
+from medtune.data.kept_rows import KeptRows, repeated
+from medtune.data.prepared.splits import answer_label, split_evenly
 from medtune.data.raw.source import Broken, Reject, SourceTable
 from medtune.data.seeding import stable_order
 from medtune.data.types import MEDIA_MARK, SPLITS, Question, Split
 
 KEY_BYTES = 32
 HASH_HEX = 16
+ROWS = 50_000
+"""The number of questions that are written at once, because all columns of 800,000 would take another gigabyte."""
 
 
 def key_path() -> Path:
@@ -87,7 +93,7 @@ def check_table(name: str, table: SourceTable) -> SourceTable:
     """
     if not table.questions:
         raise ValueError(f"the source {name!r} found no questions in this folder. Check --from.")
-    if len({question.id for question in table.questions}) < len(table.questions):
+    if repeated(table.questions, lambda question: question.id):
         raise ValueError(f"the source {name!r} gives two questions one id. Correct the source.")
     patients: dict[str, str] = {}
     for question in table.questions:
@@ -113,7 +119,7 @@ def _without_misplaced(table: SourceTable) -> ReducedTable:
     if not lost:
         return ReducedTable(table, ())
     misplaced = {reject.row for reject in lost}
-    kept = tuple(question for number, question in enumerate(table.questions, start=1) if number not in misplaced)
+    kept = KeptRows(question for number, question in enumerate(table.questions, start=1) if number not in misplaced)
     return _reduced(table, kept, lost)
 
 
@@ -127,19 +133,21 @@ def _reduced(table: SourceTable, kept: Sequence[Question], lost: Sequence[Reject
 
 def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
     """Returns the source's table with at most `limit` patients, chosen by seed so that every answer stays present."""
-    members: dict[str, list[Question]] = {}
+    if limit is None:
+        return table
+    # A split that the source brings must stay present as well as the answers.
+    members: dict[str, set[str]] = {}
     for question in table.questions:
-        members.setdefault(question.patient_id, []).append(question)
-    if limit is None or limit >= len(members):
+        members.setdefault(question.patient_id, set()).update((answer_label(question), f"in {question.split}"))
+    if limit >= len(members):
         return table
     if limit < 1:
         raise ValueError(f"wanted a limit of at least 1 patient, got {limit}.")
     patients = stable_order(members, seed, "limit")
-    # A split that the source brings must stay present as well as the answers.
-    labels = [answer_labels(members[patient]) | {f"in {q.split}" for q in members[patient]} for patient in patients]
+    labels = [frozenset(members[patient]) for patient in patients]
     numbers = split_evenly(labels, (limit, len(patients) - limit))
     kept = {patient for patient, number in zip(patients, numbers, strict=True) if number == 0}
-    questions = tuple(question for question in table.questions if question.patient_id in kept)
+    questions = KeptRows(question for question in table.questions if question.patient_id in kept)
     used = {question.media_id for question in questions}
     media = {media_id: items for media_id, items in table.media.items() if media_id in used}
     note = f"limit: {len(kept)} of {len(patients)} patients were taken"
@@ -155,7 +163,7 @@ def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTa
         for number, question in enumerate(table.questions, start=1)
         if question.media_id in broken
     )
-    kept = tuple(question for question in table.questions if question.media_id not in broken)
+    kept = KeptRows(question for question in table.questions if question.media_id not in broken)
     return _reduced(table, kept, lost)
 
 
@@ -165,21 +173,28 @@ def hash_patients(questions: Iterable[Question], source_name: str) -> dict[str, 
     return {patient: hashed_patient(key, source_name, patient) for patient in {q.patient_id for q in questions}}
 
 
-def sort_questions(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:
+def sort_questions(questions: Iterable[Question], media_order: Sequence[str]) -> KeptRows[Question]:
     """Returns the questions of a prepared folder sorted by split, then by media item, then in the source's order."""
     place = {media_id: index for index, media_id in enumerate(media_order)}
-    return sorted(questions, key=lambda row: (SPLITS.index(row.split or "test"), place[row.media_id]))
+    kept, places = KeptRows[Question](), array("q")
+    for question in questions:
+        kept.append(question)
+        places.append(SPLITS.index(question.split or "test") * len(place) + place[question.media_id])
+    return kept.chosen(np.argsort(np.frombuffer(places, np.int64), kind="stable"))
 
 
-def count_questions(questions: Sequence[Question]) -> dict[Split, dict[str, int]]:
+def count_questions(questions: Iterable[Question]) -> dict[Split, dict[str, int]]:
     """Returns the number of questions in a prepared folder by split and task."""
-    tasks = {split: Counter(q.facets.get("task", "") for q in questions if q.split == split) for split in SPLITS}
-    return {split: dict(sorted(counter.items())) for split, counter in tasks.items()}
+    tasks: dict[Split | None, Counter[str]] = {split: Counter() for split in SPLITS}
+    for question in questions:
+        tasks[question.split][question.facets.get("task", "")] += 1
+    return {split: dict(sorted(tasks[split].items())) for split in SPLITS}
 
 
-def count_patients(questions: Sequence[Question]) -> dict[Split, int]:
+def count_patients(questions: Iterable[Question]) -> dict[Split, int]:
     """Returns the number of patients in a prepared folder by split."""
-    return {split: len({q.patient_id for q in questions if q.split == split}) for split in SPLITS}
+    patients = {(question.split, question.patient_id) for question in questions}
+    return {split: sum(of == split for of, _ in patients) for split in SPLITS}
 
 
 ORIGINS = "origins.arrow"
@@ -200,15 +215,13 @@ class Origins:
         return self._by_origin.get(_hashed(patient_key(), self.source, row_id))
 
 
-def write_origins(folder: Path, source: str, raw_ids: Sequence[str], questions: Sequence[Question]) -> None:
-    """Writes origins.arrow; `raw_ids` are the ids of the questions in the raw files, in the order of `questions`."""
+def write_origins(folder: Path, source: str, raw: Iterable[Question], questions: Iterable[Question]) -> None:
+    """Writes origins.arrow; `raw` are the questions as they were in the raw files, in the order of `questions`."""
     key = patient_key()
-    columns = {
-        "question_id": [question.id for question in questions],
-        "origin": [_hashed(key, source, raw_id) for raw_id in raw_ids],
-    }
+    rows = ((question.id, _hashed(key, source, before.id)) for before, question in zip(raw, questions, strict=True))
     with (folder / ORIGINS).open("wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
-        writer.write_table(pa.table(columns, schema=_SCHEMA))
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.table(list(map(list, zip(*batch, strict=True))), schema=_SCHEMA))
 
 
 def read_origins(folder: Path, source: str) -> Origins:

@@ -201,6 +201,11 @@ class Prepared:
             found.setdefault(question.media_id, []).append(question)
         return tuple(MediaGroup(media_id, self._refs(media_id), tuple(members)) for media_id, members in found.items())
 
+    def media_of(self, question: Question) -> tuple[MediaRef, ...]:
+        """Returns the items that are shown with one of the folder's questions."""
+        self._require_media()
+        return self._refs(question.media_id)
+
     def _require_media(self) -> None:
         if self.manifest.without_media:
             raise ValueError(

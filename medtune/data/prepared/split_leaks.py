@@ -1,6 +1,6 @@
 """Finds what is in two splits: patients and images, which are refused or counted, and texts, which are counted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from medtune.data.types import Question, Split
@@ -17,7 +17,7 @@ class Leak(NamedTuple):
 
 
 def split_leaks(
-    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
+    questions: Collection[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
 ) -> dict[str, int]:
     """Returns for "patient" and "image" the number of test questions about one that is in another split too.
 
@@ -26,9 +26,9 @@ def split_leaks(
     Args:
         media_digest: The digests of the pixels of the items of every media id.
     """
-    names: dict[str, Sequence[tuple[str, ...]]] = {
-        "patient": [(question.patient_id,) for question in questions],
-        "image": [media_digest[question.media_id] for question in questions],
+    names: dict[str, Callable[[Question], tuple[str, ...]]] = {
+        "patient": lambda question: (question.patient_id,),
+        "image": lambda question: media_digest[question.media_id],
     }
     found = {what: leak for what, of in names.items() if (leak := _leak(questions, of))}
     if found and not keep:
@@ -37,7 +37,7 @@ def split_leaks(
     return {what: leak.num_test for what, leak in found.items()}
 
 
-def repeated_texts(questions: Sequence[Question]) -> int:
+def repeated_texts(questions: Collection[Question]) -> int:
     """Returns the number of test questions in free words whose answer stands in train as well, word for word.
 
     Example:
@@ -46,23 +46,26 @@ def repeated_texts(questions: Sequence[Question]) -> int:
         >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
         1
     """
-    free = [question for question in questions if not question.options and question.answer_kind != "set"]
-    learnt = {question.answer for question in free if question.split == "train"}
-    return sum(question.split == "test" and question.answer in learnt for question in free)
+    learnt = {question.answer for question in questions if question.split == "train" and _is_free(question)}
+    return sum(q.split == "test" and q.answer in learnt and _is_free(q) for q in questions)
 
 
-def _leak(questions: Sequence[Question], names: Sequence[tuple[str, ...]]) -> Leak | None:
+def _is_free(question: Question) -> bool:
+    return not question.options and question.answer_kind != "set"
+
+
+def _leak(questions: Collection[Question], names_of: Callable[[Question], tuple[str, ...]]) -> Leak | None:
     first: dict[str, Question] = {}
     pairs: dict[str, tuple[Question, Question]] = {}
-    for question, its_names in zip(questions, names, strict=True):
-        for name in its_names:
+    for question in questions:
+        for name in names_of(question):
             earlier = first.setdefault(name, question)
             if earlier.split != question.split:
                 pairs.setdefault(name, (earlier, question))
     if not pairs:
         return None
     test: Split = "test"
-    num_test = sum(q.split == test and not pairs.keys().isdisjoint(of) for q, of in zip(questions, names, strict=True))
+    num_test = sum(q.split == test and not pairs.keys().isdisjoint(names_of(q)) for q in questions)
     name, (one, other) = next(iter(pairs.items()))
     return Leak(len(pairs), num_test, one, other, name)
 

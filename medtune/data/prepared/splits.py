@@ -8,8 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from itertools import compress
 from typing import NamedTuple
 
+from medtune.data.kept_rows import KeptRows, repeated
 from medtune.data.prepared.split_leaks import split_leaks
 from medtune.data.raw.source import SourceTable
 from medtune.data.seeding import stable_int
@@ -110,11 +112,9 @@ def check_fractions(fractions: Fractions) -> None:
         )
 
 
-def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
-    """Returns the labels that splits are balanced by: the task and answer of a choice question, else the task alone."""
-    return frozenset(
-        f"{question.facets.get('task', '')}={question.answer if question.options else ''}" for question in questions
-    )
+def answer_label(question: Question) -> str:
+    """Returns the label that splits are balanced by: the task and answer of a choice question, else the task alone."""
+    return f"{question.facets.get('task', '')}={question.answer if question.options else ''}"
 
 
 def assign_splits(
@@ -124,7 +124,7 @@ def assign_splits(
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
     alike: Mapping[str, str] = NONE_ALIKE,
-) -> tuple[Question, ...]:
+) -> KeptRows[Question]:
     """Returns the questions with a split each; patients stay whole, and patients with an identical image stay together.
 
     A unit is a patient, or several patients with identical images or with images that look alike. Units are ordered by
@@ -138,11 +138,12 @@ def assign_splits(
         media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
     """
     check_fractions(fractions)
-    members = _units(questions, _joined(media_digest, alike))
-    given = {unit: brought for unit, its_questions in members.items() if (brought := _brought(its_questions))}
-    free = sorted(members.keys() - given.keys(), key=lambda unit: (stable_int(seed, "split", unit), unit))
+    facts = _facts(questions)
+    units = _units(facts, _joined(media_digest, alike))
+    given = _brought(facts, units)
+    free = sorted({*units} - given.keys(), key=lambda unit: (stable_int(seed, "split", unit), unit))
     if free:
-        shares = _shares(fractions, {question.split for question in questions})
+        shares = _shares(fractions, {*facts.splits})
         num_wanted = sum(share > 0 for share in shares)
         if len(free) < num_wanted:
             raise ValueError(
@@ -152,19 +153,20 @@ def assign_splits(
                 + (" Images that look alike count as common; --split-lookalikes ignores that." if alike else "")
             )
         if alike and num_wanted > 1:
-            _check_not_all_alike([members[unit] for unit in free], media_digest)
-        numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), shares))
+            _check_not_all_alike(facts, units, free, media_digest)
+        labels = _labels(facts, units)
+        numbers = split_evenly([labels[unit] for unit in free], split_sizes(len(free), shares))
         given.update({unit: SPLITS[number] for unit, number in zip(free, numbers, strict=True)})
-    split_of = {question.id: given[unit] for unit, its_questions in members.items() for question in its_questions}
-    if alike:
-        # What the source brought for a patient or an identical image weighs more than what it brought for look-alikes.
-        for its_questions in _units(questions, media_digest).values():
-            if brought := _brought(its_questions):
-                split_of.update({question.id: brought for question in its_questions})
-    return tuple(q if q.split else replace(q, split=split_of[q.id]) for q in questions)
+    # What the source brought for a patient or an identical image weighs more than what it brought for look-alikes.
+    same = _units(facts, media_digest) if alike else units
+    nearer = _brought(facts, same) if alike else {}
+    return KeptRows(
+        question if question.split else replace(question, split=nearer.get(own, given[unit]))
+        for question, unit, own in zip(questions, units, same, strict=True)
+    )
 
 
-def same_questions(table: SourceTable, questions: Sequence[Question]) -> Mapping[str, tuple[str, ...]]:
+def same_questions(table: SourceTable, questions: Iterable[Question]) -> Mapping[str, tuple[str, ...]]:
     """Returns for the media id of each question that shows nothing the media id of the first one that asks the same.
 
     Two questions ask the same if text, options in any order and earlier turns are equal but for case and spaces.
@@ -185,18 +187,22 @@ def same_questions(table: SourceTable, questions: Sequence[Question]) -> Mapping
 
 def with_alike_patients(
     questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]
-) -> list[Question]:
+) -> KeptRows[Question]:
     """Returns the questions, where images that look alike and are in one split count as one patient.
 
     It is for data that do not say whose images they are: intervals then take such images for one patient's, as splits
     do.
     """
-    joined = _joined(media_digest, alike)
-    patient_of = {}
-    for split in SPLITS:
-        for unit in _units([question for question in questions if question.split == split], joined).values():
-            patient_of.update(dict.fromkeys((q.id for q in unit), min(q.patient_id for q in unit)))
-    return [replace(question, patient_id=patient_of[question.id]) for question in questions]
+    facts, joined = _facts(questions), _joined(media_digest, alike)
+    units = {split: iter(_units(facts.of(split), joined)) for split in SPLITS}
+    unit_of = [next(units[split or "test"]) for split in facts.splits]
+    first: dict[tuple[Split | None, str], str] = {}
+    for patient, split, unit in zip(facts.patients, facts.splits, unit_of, strict=True):
+        first[split, unit] = min(first.get((split, unit), patient), patient)
+    return KeptRows(
+        replace(question, patient_id=first[question.split, unit])
+        for question, unit in zip(questions, unit_of, strict=True)
+    )
 
 
 class DrawnSplits(NamedTuple):
@@ -220,28 +226,32 @@ def draw_missing_splits(
     they are. Nothing is done where some questions have no split, or where the source brings no train. Units are those
     of `assign_splits`.
     """
-    brought = {question.split for question in questions}
+    facts = _facts(questions)
+    brought = {*facts.splits}
     drawn = [split for split in SPLITS[1:] if split not in brought and getattr(fractions, split)]
     if None in brought or "train" not in brought or not drawn:
         return DrawnSplits(questions, ())
-    learnt = [question for question in questions if question.split == "train"]
-    members = _units(learnt, _joined(media_digest, alike))
-    units = sorted(members, key=lambda unit: (stable_int(seed, *drawn, unit), unit))
+    learnt = facts.of("train")
+    unit_of = _units(learnt, _joined(media_digest, alike))
+    labels = _labels(learnt, unit_of)
+    units = sorted(labels, key=lambda unit: (stable_int(seed, *drawn, unit), unit))
     if len(units) <= len(drawn):
         raise ValueError(
             f"the data bring no {' and no '.join(drawn)}, and train holds {len(units)} patients without common images, "
             f"which cannot be divided into {len(drawn) + 1} splits. Add patients."
         )
     sizes = split_sizes(len(units), (fractions.train, *(getattr(fractions, split) for split in drawn)))
-    numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
-    moved = {
-        q.id: drawn[number - 1] for unit, number in zip(units, numbers, strict=True) if number for q in members[unit]
-    }
+    numbers = split_evenly([labels[unit] for unit in units], sizes)
+    moved: dict[str, Split] = {unit: drawn[number - 1] for unit, number in zip(units, numbers, strict=True) if number}
+    of_train = iter(unit_of)
     notes = tuple(
         f"the source brings no {split}: {size} of {len(units)} patients of its train are {split} here, by seed {seed}"
         for split, size in zip(drawn, sizes[1:], strict=True)
     )
-    return DrawnSplits([replace(q, split=moved[q.id]) if q.id in moved else q for q in questions], notes)
+    return DrawnSplits(
+        KeptRows(replace(q, split=moved.get(next(of_train), "train")) if q.split == "train" else q for q in questions),
+        notes,
+    )
 
 
 def assign_folds(
@@ -253,8 +263,10 @@ def assign_folds(
     alike: Mapping[str, str] = NONE_ALIKE,
 ) -> list[int]:
     """Returns the fold of each question, from 1: units of `assign_splits` are whole, and answers are spread evenly."""
-    members = _units(questions, _joined(media_digest, alike))
-    units = sorted(members, key=lambda unit: (stable_int(seed, "fold", unit), unit))
+    facts = _facts(questions)
+    unit_of = _units(facts, _joined(media_digest, alike))
+    labels = _labels(facts, unit_of)
+    units = sorted(labels, key=lambda unit: (stable_int(seed, "fold", unit), unit))
     most = len(units) if len(units) > 2 else 0
     # The patients of the other folds are divided into train and val.
     if folds > most or len(units) - -(-len(units) // folds) < 2:
@@ -262,11 +274,9 @@ def assign_folds(
             f"wanted {folds} folds, there are {len(units)} patients without common images. Each fold needs one, and "
             f"the others two, to learn and to validate: {f'take at most {most} folds' if most else 'add patients'}"
         )
-    numbers = split_evenly([answer_labels(members[unit]) for unit in units], split_sizes(len(units), (1.0,) * folds))
-    fold_of = {
-        question.id: number + 1 for unit, number in zip(units, numbers, strict=True) for question in members[unit]
-    }
-    return [fold_of[question.id] for question in questions]
+    numbers = split_evenly([labels[unit] for unit in units], split_sizes(len(units), (1.0,) * folds))
+    fold_of = {unit: number + 1 for unit, number in zip(units, numbers, strict=True)}
+    return [fold_of[unit] for unit in unit_of]
 
 
 def check_splits(
@@ -303,17 +313,68 @@ def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str
     return {media_id: tuple(alike.get(each, each) for each in digests) for media_id, digests in media_digest.items()}
 
 
-def _brought(questions: Iterable[Question]) -> Split | None:
-    return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
+class _Facts(NamedTuple):
+    """What decides the splits: of each question, with equal texts once in memory."""
+
+    media: list[str]  # The media ids.
+    patients: list[str]
+    splits: list[Split | None]
+    labels: list[str]
+
+    def of(self, split: Split) -> "_Facts":
+        """Returns the facts of the questions of a split."""
+        return self.where([own == split for own in self.splits])
+
+    def where(self, chosen: Sequence[bool]) -> "_Facts":
+        """Returns the facts of some of the questions."""
+        media, patients, labels = (
+            list(compress(column, chosen)) for column in (self.media, self.patients, self.labels)
+        )
+        return _Facts(media, patients, list(compress(self.splits, chosen)), labels)
 
 
-def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, tuple[str, ...]]) -> None:
-    patients = [len({question.patient_id for question in unit}) for unit in units]
-    largest = max(range(len(units)), key=patients.__getitem__)
-    if patients[largest] <= MOST_TOGETHER * sum(patients) or len(_units(units[largest], media_digest)) == 1:
+def _facts(questions: Iterable[Question]) -> _Facts:
+    found, once = _Facts([], [], [], []), dict[str, str]()
+    for question in questions:
+        label = answer_label(question)
+        found.media.append(once.setdefault(question.media_id, question.media_id))
+        found.patients.append(once.setdefault(question.patient_id, question.patient_id))
+        found.splits.append(question.split)
+        found.labels.append(once.setdefault(label, label))
+    return found
+
+
+def _brought(facts: _Facts, units: Iterable[str]) -> dict[str, Split]:
+    """Returns the last of the splits that the source brought for each unit, where it brought one."""
+    found: dict[str, Split] = {}
+    for split, unit in zip(facts.splits, units, strict=True):
+        if split is not None:
+            found[unit] = max(found.get(unit, split), split, key=SPLITS.index)
+    return found
+
+
+def _labels(facts: _Facts, units: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Returns the labels of the questions of each unit."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for label, unit in zip(facts.labels, units, strict=True):
+        found[unit].add(label)
+    return {unit: frozenset(labels) for unit, labels in found.items()}
+
+
+def _check_not_all_alike(
+    facts: _Facts, units: Sequence[str], free: Sequence[str], media_digest: Mapping[str, tuple[str, ...]]
+) -> None:
+    members: dict[str, set[str]] = {unit: set() for unit in free}
+    for patient, unit in zip(facts.patients, units, strict=True):
+        if unit in members:
+            members[unit].add(patient)
+    patients = {unit: len(its_patients) for unit, its_patients in members.items()}
+    largest, every = max(free, key=patients.__getitem__), sum(patients.values())
+    of_largest = facts.where([unit == largest for unit in units])
+    if patients[largest] <= MOST_TOGETHER * every or len({*_units(of_largest, media_digest)}) == 1:
         return
     raise ValueError(
-        f"look-alikes tie {patients[largest]} of {sum(patients)} patients together, who would all be in one split: the "
+        f"look-alikes tie {patients[largest]} of {every} patients together, who would all be in one split: the "
         "images of this set are so much alike that the perceptual hash cannot tell patients apart. Prepare it with "
         "--split-lookalikes: then splits are by patient alone, and every output says so."
     )
@@ -323,7 +384,8 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:
+def _units(facts: _Facts, media_digest: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Returns the unit of each question, by the smallest name in it."""
     parent: dict[str, str] = {}
 
     def root(digest: str) -> str:
@@ -333,21 +395,18 @@ def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, 
         return digest
 
     first_image: dict[str, str] = {}
-    for question in questions:
-        for digest in media_digest[question.media_id]:
-            one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
+    for media_id, patient in zip(facts.media, facts.patients, strict=True):
+        for digest in media_digest[media_id]:
+            one, other = root(digest), root(first_image.setdefault(patient, digest))
             parent[max(one, other)] = min(one, other)
-    members: dict[str, list[Question]] = defaultdict(list)
-    for question in questions:
-        members[root(media_digest[question.media_id][0])].append(question)
-    return members
+    return [root(media_digest[media_id][0]) for media_id in facts.media]
 
 
 def _check_questions(questions: Sequence[Question]) -> None:
-    repeated = [question_id for question_id, count in Counter(q.id for q in questions).items() if count > 1]
-    if repeated:
+    if again := repeated(questions, lambda question: question.id):
+        first = min(again, key=lambda question_id: again[question_id][0])
         raise ValueError(
-            f"{len(repeated)} question ids come more than once, the first is {repeated[0]}. "
+            f"{len(again)} question ids come more than once, the first is {first}. "
             "Ids must be unique: correct the source."
         )
     for question in questions:

@@ -15,10 +15,10 @@ import pyarrow as pa
 from medtune.data.files import file_digest
 from medtune.data.languages import ENGLISH
 from medtune.data.prepared.manifest import AGAIN, MEDIA, QUESTIONS
+from medtune.data.prepared.question_rows import ROWS
 from medtune.data.types import Box, MediaKind, MediaRef, Question, Turn
 
-# Questions are written in batches of this size, because all columns of 800,000 at once take another gigabyte.
-_ROWS = 50_000
+_ROWS_AT_ONCE = 5_000
 _QUESTION_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -89,7 +89,7 @@ class StoredMedia(NamedTuple):
         return ref if self.encoding is None else replace(ref, encoding=folder / self.encoding)
 
 
-def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> str:
+def data_hash(questions: Iterable[Question], media: Sequence[StoredMedia]) -> str:
     """Returns the SHA-256 over all rows of a prepared folder, hex, which is the same for all users.
 
     Patients count by their order of appearance, because their hashes differ between users.
@@ -118,31 +118,55 @@ def table_digests(folder: Path) -> str:
 
 def computed_hash(folder: Path) -> str:
     """Returns the `data_hash` of the rows that a prepared folder holds now; 400,000 questions take 7 s."""
-    return data_hash(list(read_questions(map_table(folder / QUESTIONS))), list(read_media(map_table(folder / MEDIA))))
+    table = map_table(folder / QUESTIONS)
+    questions = (each for start in range(0, len(table), ROWS) for each in read_questions(table.slice(start, ROWS)))
+    return data_hash(questions, list(read_media(map_table(folder / MEDIA))))
 
 
 def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
     """Writes questions.arrow and media.arrow, with the rows in the given order."""
-    batches = (questions[start : start + _ROWS] for start in range(0, len(questions), _ROWS))
-    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, (_question_columns(batch) for batch in batches))
+    batches = (questions[start : start + ROWS] for start in range(0, len(questions), ROWS))
+    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, map(_question_batch, batches))
     rows = {name: [getattr(item, name) for item in media] for name in _MEDIA_SCHEMA.names}
-    _write_table(folder / MEDIA, _MEDIA_SCHEMA, [rows])
+    _write_table(folder / MEDIA, _MEDIA_SCHEMA, [_batch(_MEDIA_SCHEMA, rows)])
 
 
-def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
-    made = (*_MAPS, "turns")
-    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name not in made}
-    turns = [[turn._asdict() for turn in q.turns] for q in questions]
-    return columns | {name: [sorted(getattr(q, name).items()) for q in questions] for name in _MAPS} | {"turns": turns}
+def _question_batch(questions: Sequence[Question]) -> pa.RecordBatch:
+    # As Python's objects they take twenty times the room.
+    parts = [
+        _batch(_QUESTION_SCHEMA, _question_columns(questions[start : start + _ROWS_AT_ONCE]))
+        for start in range(0, len(questions), _ROWS_AT_ONCE)
+    ]
+    (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return whole
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[object]]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _question_columns(questions: Iterable[Question]) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {name: [] for name in _QUESTION_SCHEMA.names}
+    for question in questions:
+        for name, column in columns.items():
+            value = getattr(question, name)
+            if name in _MAPS:
+                value = sorted(value.items())
+            column.append([turn._asdict() for turn in value] if name == "turns" else value)
+    return columns
 
 
 def map_table(path: Path) -> pa.Table:
     """Returns a table of a prepared folder, validated and mapped into memory; no row is made yet."""
     schema = _QUESTION_SCHEMA if path.name == QUESTIONS else _MEDIA_SCHEMA
     try:
+        # Without it, an offset that leads out of the file would end the process when a row is read. What is read for it
+        # is not mapped, and so leaves the memory again.
+        with pa.OSFile(str(path)) as file:
+            batches = pa.ipc.open_file(file)
+            for number in range(batches.num_record_batches):
+                batches.get_batch(number).validate(full=True)
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        # Without it, an offset that leads out of the file would end the process when a row is read.
-        table.validate(full=True)
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"{path}: this table is missing or damaged ({type(error).__name__}). {AGAIN}") from error
     if not table.schema.equals(schema):
@@ -184,8 +208,10 @@ def read_media(table: pa.Table) -> Iterator[StoredMedia]:
         )
 
 
-def _write_table(path: Path, schema: pa.Schema, batches: Iterable[Mapping[str, Sequence[object]]]) -> None:
+def _write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     # Arrow gets an open file: a full disk then raises Python's own OSError, with its number.
     with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
         for batch in batches:
-            writer.write_batch(pa.record_batch([pa.array(batch[f.name], f.type) for f in schema], schema=schema))
+            writer.write_batch(batch)
+            # Arrow keeps what it took.
+            pa.default_memory_pool().release_unused()

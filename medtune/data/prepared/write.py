@@ -6,7 +6,7 @@ The ids of media and questions are made from what they hold, the same for all us
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import PIL.Image
 
+from medtune.data.kept_rows import KeptRows
 from medtune.data.prepared import lookalikes as alikes
 from medtune.data.prepared import question_rows, splits
 from medtune.data.prepared.copy_media import IMAGE_SUFFIX, CopiedFile, unlink_media
@@ -119,12 +120,12 @@ def prepare(
             unlink_media(work.media)
         rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient
-        questions = _pseudonymous(source, taken, media, draft)
+        questions: Sequence[Question] = _pseudonymous(source, taken, media, draft)
         if unofficial_split is not None:
             questions = _without_its_split(source, questions)
         brought = {question.split for question in questions}
         repeated = splits.same_questions(taken.table, questions)
-        # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
+        # What the questions were before takes disk, and of some sources memory.
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
         digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
@@ -217,10 +218,10 @@ def _undescribed(taken: Taken) -> _Media:
     return _Media(ids, files, [], len(ids), {each: each for each in files})
 
 
-def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> Sequence[Question]:
+def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> KeptRows[Question]:
     raw = taken.table.questions
     questions = with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
-    question_rows.write_origins(draft, source.name, [question.id for question in raw], questions)
+    question_rows.write_origins(draft, source.name, raw, questions)
     return questions
 
 
@@ -230,7 +231,7 @@ def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequenc
             f"the source {source.name!r} brings no split and is divided by patient anyway: leave --unofficial-split "
             "out."
         )
-    return [replace(question, split=None) for question in questions]
+    return KeptRows(replace(question, split=None) for question in questions)
 
 
 def _looks(media: _Media) -> dict[str, alikes.Look]:
@@ -255,7 +256,12 @@ def _opened(folder: Path, digest: str) -> PIL.Image.Image:
 
 
 def _found(
-    source: Source, questions: Sequence[Question], media: _Media, groups: alikes.LookalikeGroups, *, kept_together: bool
+    source: Source,
+    questions: Collection[Question],
+    media: _Media,
+    groups: alikes.LookalikeGroups,
+    *,
+    kept_together: bool,
 ) -> alikes.Lookalikes:
     split_of = {name: q.split for q in questions if q.split for name in media.shown(q.media_id)}
     kind_of = {row.file: row.kind for row in media.rows}
@@ -312,7 +318,8 @@ def media_content_ids(
     "-copy3", ... in the source's order. Where nothing is shown, the id is made from the questions.
     """
     seen: Counter[str] = Counter()
-    unseen = question_content_ids(question for question in questions if not media[question.media_id])
+    asked = () if all(media.values()) else questions
+    unseen = question_content_ids(question for question in asked if not media[question.media_id])
     ids = {}
     for media_id, items in media.items():
         said = [_shown(ref, stored) for ref in items]
@@ -356,11 +363,11 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
 
 
 def with_content_ids(
-    questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
-) -> list[Question]:
+    questions: Iterable[Question], ids: Mapping[str, str], patients: Mapping[str, str]
+) -> KeptRows[Question]:
     """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2"."""
     seen: Counter[str] = Counter()
-    found = []
+    found = KeptRows[Question]()
     for question in questions:
         media_id = ids[question.media_id]
         question_id = _numbered(f"{question.facets.get('task', 'question')}-{media_id}", seen, "-")

@@ -4,7 +4,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from textwrap import indent
 
@@ -43,10 +43,12 @@ def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
 
 def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
     if prepared.manifest.without_media:
-        yield from ((question, "left out") for question in islice(prepared.questions(split), _NUM_SAMPLES))
+        yield from ((question, "left out") for question in prepared.each_question(split))
         return
-    for group in islice(prepared.groups(split), _NUM_SAMPLES):
-        yield group.questions[0], ", ".join(f"{ref.kind} {ref.path}" for ref in group.media) or "none"
+    # Questions about one item follow one another, and few are in memory at a time.
+    for _, asked in groupby(prepared.each_question(split), key=lambda question: question.media_id):
+        question = next(asked)
+        yield question, ", ".join(f"{ref.kind} {ref.path}" for ref in prepared.media_of(question)) or "none"
 
 
 def prepare_arguments(parser: argparse.ArgumentParser) -> None:

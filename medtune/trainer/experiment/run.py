@@ -38,7 +38,7 @@ from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import RunFolder, write_json
 from medtune.trainer.training.fit import fit
-from medtune.trainer.training.loggers import WAITED, close_loggers, dashboard_of, log_parts, log_phase, open_loggers
+from medtune.trainer.training.loggers import WAITED, close_loggers, dashboard_of, log_parts, log_phase, opened_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
 
 
@@ -67,26 +67,26 @@ def plan_text(experiment: Experiment, *, hardware: str) -> str:
 def run(experiment: Experiment) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
     _load_what_scores(experiment)
-    loggers = open_loggers(experiment)
-    start = experiment.recipe.model.checkpoint
-    experiment.left.final_conditions = len(experiment.recipe.eval.asked_at("final"))
-    zero_shot = _zero_shot_alone(experiment, loggers, start)
-    if not _train_stages(experiment, loggers):
-        return _interrupted(experiment, loggers)
-    # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
-    trained = load_model(experiment, experiment.folder.best)
-    conditions, last_step = experiment.recipe.eval.asked_at("final"), experiment.recipe.total_steps
-    final = _final(experiment, loggers, trained, conditions=conditions, step=last_step, before=zero_shot)
-    _finish(experiment, loggers, {"zero_shot": zero_shot, "final": final}, trained)
+    with opened_loggers(experiment) as loggers:
+        start = experiment.recipe.model.checkpoint
+        experiment.left.final_conditions = len(experiment.recipe.eval.asked_at("final"))
+        zero_shot = _zero_shot_alone(experiment, loggers, start)
+        if not _train_stages(experiment, loggers):
+            return _interrupted(experiment, loggers)
+        # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
+        trained = load_model(experiment, experiment.folder.best)
+        conditions, last_step = experiment.recipe.eval.asked_at("final"), experiment.recipe.total_steps
+        final = _final(experiment, loggers, trained, conditions=conditions, step=last_step, before=zero_shot)
+        _finish(experiment, loggers, {"zero_shot": zero_shot, "final": final}, trained)
     return 0
 
 
 def train(experiment: Experiment) -> int:
     """Trains without any evaluation before or after; returns the exit status."""
-    loggers = open_loggers(experiment)
-    if not _train_stages(experiment, loggers):
-        return _interrupted(experiment, loggers)
-    close_loggers(loggers)
+    with opened_loggers(experiment) as loggers:
+        if not _train_stages(experiment, loggers):
+            return _interrupted(experiment, loggers)
+        close_loggers(loggers)
     folder = experiment.folder
     experiment.say(f"weights: {folder.best} (best on validation), {folder.last.name} (last step)")
     experiment.say("\n".join(experiment.label.notes()))
@@ -99,14 +99,14 @@ def evaluate(experiment: Experiment) -> int:
     Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
     """
     _load_what_scores(experiment)
-    loggers = open_loggers(experiment)
-    recipe = experiment.recipe
-    model = load_model(experiment, recipe.model.checkpoint)
-    if recipe.model.checkpoint is None:
-        phases = {"zero_shot": _zero_shot(experiment, loggers, model, conditions=recipe.eval.conditions)}
-    else:
-        phases = {"final": _final(experiment, loggers, model, conditions=recipe.eval.conditions, step=0)}
-    _finish(experiment, loggers, phases, model)
+    with opened_loggers(experiment) as loggers:
+        recipe = experiment.recipe
+        model = load_model(experiment, recipe.model.checkpoint)
+        if recipe.model.checkpoint is None:
+            phases = {"zero_shot": _zero_shot(experiment, loggers, model, conditions=recipe.eval.conditions)}
+        else:
+            phases = {"final": _final(experiment, loggers, model, conditions=recipe.eval.conditions, step=0)}
+        _finish(experiment, loggers, phases, model)
     return 0
 
 

@@ -7,7 +7,8 @@ import os
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -134,8 +135,22 @@ WAITED = "waited_for_media"
 """The metric of a phase that says which share of the time of answering went by in waiting for media, 0 to 1."""
 
 
-def open_loggers(experiment: Experiment) -> list[Logger]:
-    """Returns the loggers of a run; a resumed run continues its curves after the saved step."""
+@contextmanager
+def opened_loggers(experiment: Experiment) -> Iterator[list[Logger]]:
+    """Gives the loggers of a run; a resumed run continues its curves after the saved step.
+
+    A run that falls ends on W&B too, as failed: the next run of this process would else be logged into it.
+    """
+    loggers = _open_loggers(experiment)
+    try:
+        yield loggers
+    except BaseException:
+        if dashboard := dashboard_of(loggers):
+            dashboard.end(failed=True)
+        raise
+
+
+def _open_loggers(experiment: Experiment) -> list[Logger]:
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
     facets = sent_facets(experiment.benchmark, recipe.log, manifest.provenance)
     return build_loggers(

@@ -43,7 +43,10 @@ def test_a_folder_with_several_end_tokens_is_validated_and_run(
     assert all("<|" not in each["text"] for each in replies)
 
 
-def test_a_folder_that_wants_code_is_refused_by_both(folder: Path, prepared_tiny: Path, capsys: Capture) -> None:
+def test_a_folder_that_wants_code_is_refused_by_both(
+    folder: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     said = json_of(folder / "config.json")
     said |= {"model_type": "own_vlm", "auto_map": {"AutoConfig": "own.Config"}}
     (folder / "config.json").write_text(json.dumps(said), encoding="utf-8")

@@ -30,7 +30,7 @@ from medtune.trainer.training.dashboard.logger import confusion_pairs
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import build_loggers, logged_config, shows_images
 from tests.eval.answerers import question
-from tests.trainer.conftest import Nano, json_of
+from tests.trainer.conftest import Nano, Told, json_of
 from tests.trainer.training.wandb_file import OfflineRun
 
 TASKS = ("diagnosis", "lesion_localisation", "red_box_grounding")
@@ -229,6 +229,25 @@ def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     logger.log_metrics({"train/loss": 1.0}, step=1)
     logger.show_parts([], stage=1)
     assert [*tmp_path.rglob("*.wandb")] == []
+
+
+def test_a_run_that_falls_ends_on_wandb_and_takes_nothing_of_the_next_one(
+    nano: Nano, tmp_path: Path, refused: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
+
+    def falls(*_: object) -> bool:
+        raise ValueError("it fell")
+
+    monkeypatch.setattr("medtune.trainer.experiment.run._train_stages", falls)
+    assert "it fell" in refused(nano.here("train", tmp_path / "fallen", "log.wandb=offline"))
+    assert wandb.run is None
+    (tmp_path / "next").mkdir()
+    (logger,) = _loggers(tmp_path / "next", LogBlock(wandb="offline"))[1:]
+    logger.log_metrics({"train/loss": 1.0}, step=1)
+    logger.end()
+    wandb.teardown()
+    assert [point["train/loss"] for point in OfflineRun(tmp_path / "next").points()] == [1.0]
 
 
 def test_disabled_means_disabled(tmp_path: Path) -> None:

@@ -70,8 +70,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-# In a process that held a W&B run before, the first run of this test wrote none: it needs one of its own.
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [(), ("ward",)])
 def test_free_text_and_physicians_do_not_reach_wandb(
     own: Path, named: tuple[str, ...], tmp_path: Path, capsys: Capture

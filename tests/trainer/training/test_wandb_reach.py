@@ -120,7 +120,7 @@ def _is_written(out: Path, step: int) -> bool:
     return any(point.get("trainer/global_step", 0) >= step for point in points)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_three_offline_parts_join_to_one_run(nano: Nano, tmp_path: Path, shown: Told) -> None:
     out = tmp_path / "run"
     settings = ("log.wandb=offline", "train.max_steps=6", "train.save_every_steps=1", "eval.every_steps=6")

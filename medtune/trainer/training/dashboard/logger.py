@@ -248,11 +248,12 @@ class Dashboard(WandbLogger):
         self.experiment.save(str(path), base_path=str(path.parent), policy="now")
 
     @rank_zero_only
-    def end(self) -> None:
+    def end(self, *, failed: bool = False) -> None:
         """Ends the W&B run; otherwise the next run of this process would be logged into it."""
         if self._experiment is not None:
-            self._note_step()
-            self._experiment.finish()
+            if not failed:
+                self._note_step()
+            self._experiment.finish(exit_code=int(failed))
 
 
 def phase_tables(
