@@ -40,16 +40,16 @@ class CollectedRow:
     label: DataLabel | None  # None where there are no answers yet.
 
 
-def collected(opened: OpenedStudy, row: StudyRow, folders: Sequence[Path], data: Path) -> CollectedRow:
+def collected(opened: OpenedStudy, row: StudyRow, folders: Sequence[Path], data: Path | None) -> CollectedRow:
     """Returns the answers of a row.
 
     Args:
         folders: The finished run of each seed, for a row with a recipe.
-        data: The prepared folder that is asked, for a row without one.
+        data: The prepared folder in the place of that of every run, and of the study's; None leaves theirs.
     """
     if row.recipe is None:
-        return _given(opened, row, data)
-    runs = [open_finished(folder) for folder in folders]
+        return _given(opened, row, data or opened.study.data)
+    runs = [open_finished(folder, questions=data) for folder in folders]
     if not runs:
         return CollectedRow(StudyAnswers(row.name, row.published, ()), (), None)
     answers = [_of_run(opened, row, run) for run in runs]

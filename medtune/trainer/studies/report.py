@@ -27,7 +27,7 @@ def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
     for row in opened.rows:
         runs = folders.get(row.name, [])
         is_whole = row.recipe is None or len(runs) == opened.study.seeds
-        found.append(collected(opened, row, runs if is_whole else (), data or opened.study.data))
+        found.append(collected(opened, row, runs if is_whole else (), data))
     cells = study_cells(opened.tables, [each.answers for each in found])
     return StudyReport(
         name=opened.name,

@@ -92,6 +92,22 @@ def test_an_equal_run_is_taken_whoever_made_it(made: Path, tmp_path: Path, shown
     assert study(out)["cells"] == study(made)["cells"]
 
 
+def test_a_study_that_was_moved_is_read_from_elsewhere(
+    made: Path, tmp_path: Path, shown: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "deep" / "new"
+    shutil.copytree(made, old)
+    for run in old.glob("rows/*/recipe.yaml"):
+        run.write_text(run.read_text("utf-8").replace(str(made), str(old)), encoding="utf-8")
+    new.parent.mkdir()
+    old.rename(new)
+    monkeypatch.chdir(tmp_path / "deep")
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    (new / "study.json").unlink()
+    assert shown(main([*NANO, "--out", "new", "--resume"])).count("taken from") == 2
+    assert study(new)["cells"] == study(made)["cells"]
+
+
 def test_rows_that_are_not_there_are_named(made: Path, tmp_path: Path, shown: Told) -> None:
     out = tmp_path / "nano"
     shutil.copytree(made, out)
