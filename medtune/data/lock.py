@@ -134,6 +134,11 @@ def _job() -> list[str] | None:
 
 
 def _take(draft: Path, path: Path, work: Work, out: Path) -> None:
+    if path.is_dir():
+        raise ValueError(
+            f"{path}: this folder is the lock of an earlier version of medtune. Delete it if no command of that "
+            f"version works in {out} any more"
+        )
     for _ in range(3):
         with contextlib.suppress(FileExistsError):
             _make(draft, path)

@@ -41,3 +41,10 @@ def test_a_lock_of_a_process_that_ended_here_or_of_half_a_file_is_taken(tmp_path
         with locked(path, WORK, out=tmp_path) as lock:
             lock.check()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_an_earlier_version_left_as_its_lock_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(ValueError, match=r"is the lock of an earlier version of medtune\. Delete it"):
+        locked(tmp_path / "lock", WORK, out=tmp_path).__enter__()
+    assert os.listdir(tmp_path) == ["lock"]

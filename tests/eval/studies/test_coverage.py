@@ -32,7 +32,8 @@ def drawn(random: np.random.Generator, rate: float, difficulty: np.ndarray, weig
     """Returns right and wrong answers at a rate; `weight` is how far the difficulty of a question decides them."""
     own = random.standard_normal(PATIENTS * QUESTIONS)
     mixed = weight * difficulty + np.sqrt(1 - weight**2) * own
-    return mixed < np.quantile(random.standard_normal(200_000), rate)
+    limit = float(np.quantile(random.standard_normal(200_000), rate))
+    return np.asarray(mixed < limit)
 
 
 def rates(rate_ours: float, rate_theirs: float, *, weight: float, seed: int) -> tuple[float, float]:
