@@ -16,7 +16,7 @@ from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import parse_all, primary_parser
-from medtune.eval.scoring.score_prepared import RELEASED
+from medtune.eval.scoring.score_prepared import departures, incomparable
 from medtune.eval.studies.cells import StudyAnswers
 from medtune.eval.studies.page import StudyRun
 from medtune.eval.studies.published import Answers, Phase
@@ -56,8 +56,8 @@ def collected(opened: OpenedStudy, row: StudyRow, folders: Sequence[Path], data:
     first = runs[0]
     asked = next(iter(answers[0].values())).questions
     parser = row.parser or first.primary_parser
-    departures = tuple(_departures(first.label, first.benchmark, asked, parser, first.recipe))
-    told = StudyAnswers(row.name, row.published, answers, departures, _apart(first.label))
+    differs = tuple(_departures(first.label, first.benchmark, asked, parser, first.recipe))
+    told = StudyAnswers(row.name, row.published, answers, differs, incomparable(first.label))
     return CollectedRow(told, tuple(_run(row, run) for run in runs), first.label)
 
 
@@ -117,9 +117,9 @@ def _given(opened: OpenedStudy, row: StudyRow, data: Path) -> CollectedRow:
     parser = row.parser or primary_parser((), benchmark)
     evidence = _evidence(benchmark, asked, predictions, parser)
     label = label_of(prepared.manifest, prompts=NOT_RECORDED)
-    departures = tuple(_departures(label, benchmark, asked, parser, None))
+    differs = tuple(_departures(label, benchmark, asked, parser, None))
     # Predictions are answers of a model as it is: after training where the study is about trained models.
-    told = StudyAnswers(row.name, row.published, [{opened.phases[-1]: evidence}], departures, _apart(label))
+    told = StudyAnswers(row.name, row.published, [{opened.phases[-1]: evidence}], differs, incomparable(label))
     metric = benchmark.for_part(asked).primary
     run = StudyRun(row.name, None, _what(row), str(data), prepared.data_hash, metric)
     return CollectedRow(told, (run,), label)
@@ -154,44 +154,25 @@ def _under(predictions: Sequence[Prediction], condition: Condition) -> Iterator[
             yield replace(each, key=each.key._replace(condition=condition))
 
 
-def _apart(label: DataLabel) -> str:
-    """Returns why numbers with this label must not be compared with the paper's; "" if they may."""
-    if label.provenance != RELEASED:
-        return f"the data are {label.provenance}, not the released ones"
-    if label.unofficial_training:
-        return f"the model was trained on {label.unofficial_training}, which is for evaluation alone"
-    if label.seen_in_training not in ("", NOT_RECORDED):
-        return f"the model's weights were trained on {label.seen_in_training}"
-    return ""
-
-
 def _departures(
     label: DataLabel, benchmark: Benchmark, asked: Sequence[Question], parser: str, recipe: Recipe | None
 ) -> Iterator[str]:
-    """Yields what differs from the paper: split, questions, prompts, reading, settings, precision and judge."""
-    if label.unofficial_split:
-        yield f"split: divided by {label.unofficial_split}"
-    if label.changed_data:
-        yield "data: they changed during the run"
-    if missing := benchmark.missing(asked):
-        yield f"questions: {missing}"
-    official = benchmark.official
-    if label.prompts == OUR_WORDING and (official is None or any(map(official.needed, asked))):
-        yield "prompts: in our words" + ("" if official else ", as no official ones are published")
+    """Yields what differs from the paper, but for what `incomparable` says: questions, prompts, precision etc."""
+    yield from (said for said in departures(label, benchmark, asked, parser=parser) if said != incomparable(label))
+    if label.prompts == OUR_WORDING and benchmark.official is None:
+        yield "the questions were asked in our words, as no official prompts are published"
     if label.prompts == NOT_RECORDED:
-        yield "prompts: not recorded with the predictions"
-    if parser not in benchmark.parsers:
-        yield "reading: by likelihood of the options, while the published models replied in words"
+        yield "the prompts of the predictions are not recorded"
     if recipe is None:
         return
     if said := departure_from_published(recipe, benchmark):
-        yield f"settings: {said}"
+        yield said
     if recipe.train.precision not in _WHOLE_PRECISIONS or recipe.model.dtype != "float32":
-        yield f"precision: {recipe.train.precision}, weights in {recipe.model.dtype}"
+        yield f"the precision was {recipe.train.precision}, with weights in {recipe.model.dtype}"
     if recipe.model.language_bits is not None:
-        yield f"precision: language model in {recipe.model.language_bits} bits"
+        yield f"the language model was in {recipe.model.language_bits} bits"
     if recipe.eval.judge is not None:
-        yield f"judge: {recipe.eval.judge.model}"
+        yield f"free answers were judged by {recipe.eval.judge.model}"
 
 
 def result_of(folder: Path) -> RunFolder | None:
