@@ -494,8 +494,8 @@ def _evaluated(opened: OpenedData, out: Path, trainer: pl.Trainer, *, validates:
     )
     groups = tested_groups(experiment)
     if validates:
-        groups = groups_of(prepared, VAL, questions=recipe.eval.val_questions, seed=seed)
         try:
+            groups = groups_of(prepared, VAL, questions=recipe.eval.val_questions, seed=seed)
             check_scored(recipe, prepared, benchmark, parser=parser, training=True, limit=None)
         except ValueError as error:
             error.add_note("BenchmarkEvaluation(phases=('zero_shot', 'final')) leaves the validations out")

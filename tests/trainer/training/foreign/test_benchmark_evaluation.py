@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import datasets
 import lightning.pytorch as pl
 import pytest
 import torch
@@ -210,6 +211,26 @@ def test_what_cannot_be_asked_is_refused_before_the_training(prepared: Path, tmp
         fit(3)
     with pytest.raises(TypeError, match="the function returned 3"):
         fit(lambda images, prompt: 3)
+
+
+def test_a_folder_without_validation_questions_says_what_goes_without(prepared: Path, tmp_path: Path) -> None:
+    kept = datasets.DatasetDict({"test": medtune.to_datasets(prepared)["test"]})
+    whole = medtune.from_datasets(kept, tmp_path / "test_alone")
+
+    def fit(**settings: Any) -> medtune.BenchmarkEvaluation:
+        module = Validating()
+        evaluation = medtune.BenchmarkEvaluation(
+            whole.folder, module.colour, out=tmp_path / "out", verbose=False, **settings
+        )
+        pl.Trainer(max_epochs=1, callbacks=[evaluation], **QUIET).fit(module, loader(prepared))
+        return evaluation
+
+    with pytest.raises(ValueError, match="the split 'val' is empty") as refused:
+        fit()
+    assert refused.value.__notes__ == ["BenchmarkEvaluation(phases=('zero_shot', 'final')) leaves the validations out"]
+    evaluation = fit(phases=("zero_shot", "final"))
+    assert evaluation.gain is not None
+    assert evaluation.validation is None
 
 
 def on_rank(rank: int, world_size: int, prepared: Path, out: Path) -> list[Any]:
