@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -97,7 +98,8 @@ class BenchmarkEvaluation(Callback):
         folder: The folder that `medtune prepare` wrote.
         answers: What is asked: a function of (images, prompt) that returns the reply, as `medtune.evaluate` takes it,
             or an object with a method `answer(group, requests)` that yields a prediction for each request. None asks
-            the LightningModule, which then has that method; `medtune.FineTuning` has.
+            the LightningModule, which then has that method, or a method `answering()` that returns a context with such
+            an object, as `medtune.FineTuning` has.
         out: The folder that is written; it must be new, unless `fit` goes on with a saved state (`ckpt_path`).
         name: The name of the model in tables and in the report.
         limit: About how many questions a validation asks, drawn with the seed as whole media groups; None asks all.
@@ -197,7 +199,7 @@ class BenchmarkEvaluation(Callback):
         """Opens the questions."""
         if not self._asks or stage not in ("fit", "validate"):
             return
-        self._answerer(pl_module)
+        self._answering(pl_module)
         _refuse_divided(trainer)
         recipe, out = self._recipe, self._out
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
@@ -303,17 +305,21 @@ class BenchmarkEvaluation(Callback):
         # `Trainer.validate` may be about other weights than those after the last step.
         return folder.validation(self._step(trainer)) if trainer.state.fn == "fit" else folder.root / VALIDATED
 
-    def _answerer(self, module: pl.LightningModule) -> Answerer:
+    def _answering(self, module: pl.LightningModule) -> AbstractContextManager[Answerer]:
         if not self._asks:
-            return _NobodyElse()
+            return contextlib.nullcontext(_NobodyElse())
         if self._answers is not None:
-            return self._answers
+            return contextlib.nullcontext(self._answers)
+        answering = getattr(module, "answering", None)
+        if callable(answering):
+            found: AbstractContextManager[Answerer] = answering()
+            return found
         if not callable(getattr(module, "answer", None)):
             raise TypeError(
                 f"BenchmarkEvaluation: {type(module).__name__} has no method answer(group, requests); give answers=, a "
                 "function of (images, prompt) that returns the reply"
             )
-        return as_answerer(module)
+        return contextlib.nullcontext(as_answerer(module))
 
     def _open_validation(self, trainer: pl.Trainer) -> None:
         folder = self._folder(trainer)
@@ -363,12 +369,13 @@ class BenchmarkEvaluation(Callback):
         title: str,
     ) -> list[Prediction]:
         """Returns the answers in a folder, after asking what it does not hold yet; each rank asks its share."""
-        experiment, answerer = self._evaluated_on.experiment, self._answerer(module)
+        experiment = self._evaluated_on.experiment
         recipe, shown = experiment.recipe, self._asks and self._verbose and trainer.is_global_zero
         with contextlib.ExitStack() as opened:
             if self._asks:
                 opened.enter_context(_undisturbed(module))
                 opened.enter_context(trainer.precision_plugin.forward_context())
+            answerer = opened.enter_context(self._answering(module))
             on_group = opened.enter_context(progress(title, unit="images", shown=shown))
             return evaluate(
                 answerer,

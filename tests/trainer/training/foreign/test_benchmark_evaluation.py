@@ -1,7 +1,9 @@
 """The benchmark's questions in a trainer of the user's own, before, at validations and after: as `medtune score`."""
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 import medtune
+from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.eval.asking.answerer import Answerer
 from medtune.trainer.commands.cli import main
 from tests.ranks import run_ranks
 from tests.trainer.training.foreign.colours import QUIET, Answering, Stranger, Validating, loader, prepared_colours
@@ -280,13 +284,22 @@ def test_medtunes_own_module_is_asked_in_a_foreign_trainer(
     prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its validation steps answer is not asked again."""
-    asked, answer = [], medtune.FineTuning.answer
+    asked, new = [], medtune.FineTuning.answering
 
-    def counted(self: medtune.FineTuning, group: Any, requests: Any) -> Any:
-        asked.append(group.media_id)
-        return answer(self, group, requests)
+    class Counting:
+        def __init__(self, answerer: Answerer) -> None:
+            self._answerer = answerer
 
-    monkeypatch.setattr(medtune.FineTuning, "answer", counted)
+        def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+            asked.append(group.media_id)
+            return self._answerer.answer(group, requests)
+
+    @contextlib.contextmanager
+    def counted(self: medtune.FineTuning) -> Iterator[Counting]:
+        with new(self) as answerer:
+            yield Counting(answerer)
+
+    monkeypatch.setattr(medtune.FineTuning, "answering", counted)
     module = medtune.FineTuning.of_model("nano_pocket")
     data = medtune.QuestionData.of_folder(prepared_tiny, model=module, readings=("likelihood", "generation"))
     settings: dict[str, Any] = {"readings": ("likelihood", "generation"), "limit": 4, "test_limit": 4, "verbose": False}

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def on_rank(rank: int, world_size: int, name: str) -> list[list[float]]:
-    """Returns the metrics of 7 questions that a sampler divides, and those of one, of which the second rank has none."""
+    """Returns the metrics of 7 questions that a sampler divides, and of one, which the second rank does not have."""
     dist.init_process_group("gloo")
     found = []
     for number in (7, 1):
