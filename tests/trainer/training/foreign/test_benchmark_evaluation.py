@@ -113,6 +113,27 @@ def test_a_checkpoint_keeps_the_weights_that_were_best_on_the_benchmark(prepared
     assert json.loads(files[-1].read_text())["overall"]["value"] == low, "what was measured in the training stays"
 
 
+def test_the_final_phase_may_be_about_the_best_weights(prepared: Path, tmp_path: Path) -> None:
+    def fit(*callbacks: pl.Callback, out: str, **settings: Any) -> tuple[medtune.BenchmarkEvaluation, Fading]:
+        module = Fading()
+        evaluation = medtune.BenchmarkEvaluation(prepared, module.colour, out=tmp_path / out, verbose=False, **settings)
+        quiet = {**QUIET, "enable_checkpointing": bool(callbacks)}
+        trainer = pl.Trainer(max_epochs=3, callbacks=[*callbacks, evaluation], **quiet)
+        trainer.fit(module, loader(prepared), loader(prepared, "val"))
+        return evaluation, module
+
+    kept = ModelCheckpoint(tmp_path / "kept", monitor="val/closed_accuracy", mode="max", filename="{step}")
+    (last, _), (best, module) = fit(out="last"), fit(kept, out="best", final_weights="best")
+    assert last.gain is not None
+    assert best.gain is not None
+    assert last.gain.overall.value == 0
+    assert best.gain.overall.value > 0.5
+    assert not any(parameter.any() for parameter in module.parameters()), "the module ends with the last weights"
+    assert Path(kept.best_model_path).name in (tmp_path / "best/report.md").read_text().replace("\\", "")
+    with pytest.raises(ValueError, match="no ModelCheckpoint of the trainer watches a metric"):
+        fit(ModelCheckpoint(tmp_path / "plain"), out="plain", final_weights="best")
+
+
 @pytest.mark.parametrize("validates", [True, False])
 def test_a_training_is_the_same_with_and_without(prepared: Path, tmp_path: Path, validates: bool) -> None:
     def weights(*, is_evaluated: bool) -> dict[str, torch.Tensor]:
@@ -194,6 +215,7 @@ def test_a_dry_run_leaves_nothing(prepared: Path, tmp_path: Path) -> None:
     [
         ({"every_n_epochs": 0}, "every_n_epochs is 0; it must be at least 1"),
         ({"phases": ("before",)}, r"phases is \('before',\); it must hold some of zero_shot, val, final"),
+        ({"final_weights": "first"}, "final_weights is 'first'; it must be last or best"),
         ({"limit": 0}, "eval.val_questions is 0; it must be at least 1"),
         ({"readings": ()}, "eval.readings is empty"),
         ({"conditions": ("text_only",)}, "eval.conditions is"),
