@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 def test_before_and_after_are_what_medtune_score_says(
-    prepared: Path, done: tuple[Path, Any, ModelCheckpoint, Any], tmp_path: Path
+    prepared: Path, done: tuple[Path, Any, ModelCheckpoint, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, evaluation, *_ = done
     results = json.loads((out / "results.json").read_text())
@@ -67,6 +68,10 @@ def test_before_and_after_are_what_medtune_score_says(
     assert evaluation.gain.overall.ci95 == compared.ci95
     assert evaluation.gain.overall.permutation_p == compared.p
     assert "linear" in (out / "report.html").read_text()
+    assert main(["report", str(out)]) == 0
+    another = shutil.copytree(out, tmp_path / "another")
+    assert main(["compare", str(out), str(another)]) == 0
+    assert "closed_accuracy on vqa" in capsys.readouterr().out
 
 
 def replies(phase: Path) -> dict[str, str]:
@@ -143,7 +148,9 @@ def test_a_training_is_the_same_with_and_without(prepared: Path, tmp_path: Path,
         module.layer.eval()
         evaluation = medtune.BenchmarkEvaluation(prepared, module.colour, out=tmp_path / "out", verbose=False)
         callbacks: list[pl.Callback] = [evaluation] if is_evaluated else []
-        trainer = pl.Trainer(max_epochs=2, accumulate_grad_batches=4, callbacks=callbacks, **QUIET)
+        # A validation in the middle of an epoch stands between the passes of one step.
+        often: dict[str, Any] = {"val_check_interval": 0.5} if validates else {}
+        trainer = pl.Trainer(max_epochs=2, accumulate_grad_batches=4, callbacks=callbacks, **often, **QUIET)
         trainer.fit(module, loader(prepared), loader(prepared, "val") if validates else None)
         assert (module.training, module.layer.training, module.dropout.training) == (True, False, True)
         return {name: value.detach() for name, value in module.state_dict().items()}
