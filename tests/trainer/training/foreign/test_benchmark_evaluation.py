@@ -23,6 +23,11 @@ from tests.ranks import run_ranks
 from tests.trainer.training.foreign.colours import QUIET, Answering, Stranger, Validating, loader, prepared_colours
 
 
+@pytest.fixture(autouse=True)
+def the_same_random_numbers() -> None:
+    pl.seed_everything(1, verbose=False)
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepared_colours(tmp_path_factory.mktemp("colours"))
