@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol, get_args, runtime_checkable
@@ -22,7 +23,7 @@ from lightning.pytorch.strategies import DeepSpeedStrategy, ModelParallelStrateg
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.eval.asking.answerer import Answerer
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
 from medtune.models.sharding.lock_step import InTurns, divide, is_divided
@@ -291,9 +292,9 @@ class FineTuning(pl.LightningModule):
 
     on_test_end = on_predict_end = on_validation_end
 
-    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields the answers to requests about one media group, so that `BenchmarkEvaluation` can ask the model."""
-        return self._asker.answer(group, requests, self.device, self._precision)
+    def answering(self) -> AbstractContextManager[Answerer]:
+        """Returns a context that gives what answers questions with this model, which `BenchmarkEvaluation` asks."""
+        return self._asker.answering(self.device, self._precision)
 
     def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
         return {"answered": self._asker.measured(batch)}

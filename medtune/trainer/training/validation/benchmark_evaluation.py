@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,7 +20,7 @@ from typing import Any, Literal, get_args
 import lightning.pytorch as pl
 import torch
 import yaml
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from lightning.pytorch.utilities.seed import isolate_rng
@@ -97,7 +98,8 @@ class BenchmarkEvaluation(Callback):
         folder: The folder that `medtune prepare` wrote.
         answers: What is asked: a function of (images, prompt) that returns the reply, as `medtune.evaluate` takes it,
             or an object with a method `answer(group, requests)` that yields a prediction for each request. None asks
-            the LightningModule, which then has that method; `medtune.FineTuning` has.
+            the LightningModule, which then has that method, or a method `answering()` that returns a context with such
+            an object, as `medtune.FineTuning` has.
         out: The folder that is written; it must be new, unless `fit` goes on with a saved state (`ckpt_path`).
         name: The name of the model in tables and in the report.
         limit: About how many questions a validation asks, drawn with the seed as whole media groups; None asks all.
@@ -110,6 +112,8 @@ class BenchmarkEvaluation(Callback):
         answer_format: How options are listed and answered: "text", "letter" or "text_letter".
         seed: Decides which questions are drawn.
         phases: When to ask.
+        final_weights: The weights that the phase final is about: "last", with which the training ends, or "best", those
+            that the trainer's ModelCheckpoint kept as the best ones, as in `medtune run`. The module keeps the last.
         verbose: Whether the scores are printed.
 
     Attributes:
@@ -135,12 +139,15 @@ class BenchmarkEvaluation(Callback):
         answer_format: AnswerFormat = "text",
         seed: int = 0,
         phases: Sequence[Phase] = PHASES,
+        final_weights: Literal["last", "best"] = "last",
         verbose: bool = True,
     ) -> None:
         if every_n_epochs < 1:
             raise ValueError(f"every_n_epochs is {every_n_epochs}; it must be at least 1")
         if isinstance(phases, str) or not set(phases) <= set(PHASES):
             raise ValueError(f"phases is {phases!r}; it must hold some of {', '.join(PHASES)}")
+        if final_weights not in ("last", "best"):
+            raise ValueError(f"final_weights is {final_weights!r}; it must be last or best")
         self.zero_shot: PhaseScores | None = None
         self.validation: PhaseScores | None = None
         self.final: PhaseScores | None = None
@@ -150,6 +157,7 @@ class BenchmarkEvaluation(Callback):
         self._every_n_epochs = every_n_epochs
         self._phases = tuple(phases)
         self._verbose = verbose
+        self._final_weights = final_weights
         self._name = name
         self._evaluated: Evaluated | None = None
         self._writer: PredictionWriter | None = None
@@ -197,8 +205,10 @@ class BenchmarkEvaluation(Callback):
         """Opens the questions."""
         if not self._asks or stage not in ("fit", "validate"):
             return
-        self._answerer(pl_module)
+        self._answering(pl_module)
         _refuse_divided(trainer)
+        if stage == "fit" and self._final_weights == "best" and "final" in self._phases:
+            _watching(trainer)
         recipe, out = self._recipe, self._out
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             recipe = replace(recipe, eval=replace(recipe.eval, questions=1, val_questions=1))
@@ -228,8 +238,10 @@ class BenchmarkEvaluation(Callback):
         if trainer.is_global_zero:
             shutil.rmtree(self._evaluated_on.experiment.folder.final, ignore_errors=True)
         barrier()
-        self.final = self._phase(trainer, pl_module, "final", before=self.zero_shot)
-        self._finish(trainer)
+        best = _best_weights(trainer) if self._final_weights == "best" else None
+        with _holding(pl_module, trainer, best):
+            self.final = self._phase(trainer, pl_module, "final", before=self.zero_shot)
+        self._finish(trainer, weights="" if best is None else f", with the weights of {best.name}")
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Opens this rank's file; what a killed training wrote at the same step is written again."""
@@ -303,17 +315,21 @@ class BenchmarkEvaluation(Callback):
         # `Trainer.validate` may be about other weights than those after the last step.
         return folder.validation(self._step(trainer)) if trainer.state.fn == "fit" else folder.root / VALIDATED
 
-    def _answerer(self, module: pl.LightningModule) -> Answerer:
+    def _answering(self, module: pl.LightningModule) -> AbstractContextManager[Answerer]:
         if not self._asks:
-            return _NobodyElse()
+            return contextlib.nullcontext(_NobodyElse())
         if self._answers is not None:
-            return self._answers
+            return contextlib.nullcontext(self._answers)
+        answering = getattr(module, "answering", None)
+        if callable(answering):
+            found: AbstractContextManager[Answerer] = answering()
+            return found
         if not callable(getattr(module, "answer", None)):
             raise TypeError(
                 f"BenchmarkEvaluation: {type(module).__name__} has no method answer(group, requests); give answers=, a "
                 "function of (images, prompt) that returns the reply"
             )
-        return as_answerer(module)
+        return contextlib.nullcontext(as_answerer(module))
 
     def _open_validation(self, trainer: pl.Trainer) -> None:
         folder = self._folder(trainer)
@@ -363,12 +379,13 @@ class BenchmarkEvaluation(Callback):
         title: str,
     ) -> list[Prediction]:
         """Returns the answers in a folder, after asking what it does not hold yet; each rank asks its share."""
-        experiment, answerer = self._evaluated_on.experiment, self._answerer(module)
+        experiment = self._evaluated_on.experiment
         recipe, shown = experiment.recipe, self._asks and self._verbose and trainer.is_global_zero
         with contextlib.ExitStack() as opened:
             if self._asks:
                 opened.enter_context(_undisturbed(module))
                 opened.enter_context(trainer.precision_plugin.forward_context())
+            answerer = opened.enter_context(self._answering(module))
             on_group = opened.enter_context(progress(title, unit="images", shown=shown))
             return evaluate(
                 answerer,
@@ -404,7 +421,7 @@ class BenchmarkEvaluation(Callback):
         self._say(f"{title}: {phase_text(scores, experiment.benchmark)}")
         return scores
 
-    def _finish(self, trainer: pl.Trainer) -> None:
+    def _finish(self, trainer: pl.Trainer, *, weights: str) -> None:
         experiment = self._evaluated_on.experiment
         phases = {"zero_shot": self.zero_shot, "final": self.final}
         written = write_results(
@@ -412,7 +429,7 @@ class BenchmarkEvaluation(Callback):
             {name: scores for name, scores in phases.items() if scores is not None},
             model=self._name,
             protocol=None,
-            trained_on=f"{trainer.global_step} steps in a Lightning trainer of the user's own",
+            trained_on=f"{trainer.global_step} steps in a Lightning trainer of the user's own{weights}",
         )
         self.gain = written.gain
         self._say(written.text)
@@ -445,6 +462,42 @@ def _undisturbed(module: nn.Module) -> Iterator[None]:
         finally:
             for each, training in modes:
                 each.training = training
+
+
+def _watching(trainer: pl.Trainer) -> list[ModelCheckpoint]:
+    """Returns the trainer's callbacks that keep the best weights by a metric; without any it raises a ValueError."""
+    callbacks = [each for each in trainer.checkpoint_callbacks if isinstance(each, ModelCheckpoint)]
+    found = [each for each in callbacks if each.monitor is not None]
+    if not found:
+        raise ValueError(
+            "final_weights is 'best', and no ModelCheckpoint of the trainer watches a metric: give it one "
+            "(monitor=evaluation.monitor, mode=evaluation.mode), or take final_weights='last'"
+        )
+    return found
+
+
+def _best_weights(trainer: pl.Trainer) -> Path:
+    """Returns the checkpoint that the trainer's first such callback kept as the best one."""
+    (best, *_) = _watching(trainer)
+    if not best.best_model_path:
+        raise ValueError(f"final_weights is 'best', and ModelCheckpoint(monitor={best.monitor!r}) has saved no weights")
+    return Path(best.best_model_path)
+
+
+@contextlib.contextmanager
+def _holding(module: pl.LightningModule, trainer: pl.Trainer, weights: Path | None) -> Iterator[None]:
+    """Lets a module hold the weights of a checkpoint until the block ends; None changes nothing."""
+    if weights is None:
+        yield
+        return
+    own = {name: tensor.detach().cpu().clone() for name, tensor in module.state_dict().items()}
+    checkpoint = trainer.strategy.load_checkpoint(weights)
+    module.on_load_checkpoint(checkpoint)
+    module.load_state_dict(checkpoint["state_dict"], strict=module.strict_loading)
+    try:
+        yield
+    finally:
+        module.load_state_dict(own, strict=module.strict_loading)
 
 
 def _refuse_divided(trainer: pl.Trainer) -> None:
@@ -494,8 +547,8 @@ def _evaluated(opened: OpenedData, out: Path, trainer: pl.Trainer, *, validates:
     )
     groups = tested_groups(experiment)
     if validates:
-        groups = groups_of(prepared, VAL, questions=recipe.eval.val_questions, seed=seed)
         try:
+            groups = groups_of(prepared, VAL, questions=recipe.eval.val_questions, seed=seed)
             check_scored(recipe, prepared, benchmark, parser=parser, training=True, limit=None)
         except ValueError as error:
             error.add_note("BenchmarkEvaluation(phases=('zero_shot', 'final')) leaves the validations out")

@@ -5,6 +5,7 @@ Shape legend: N answers, C labels.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 from torchmetrics.classification import BinaryAUROC, BinaryCalibrationError, MulticlassAccuracy
 
-from medtune.data.types import MediaGroup, Prediction, Question, Request
+from medtune.data.types import Prediction, Question
+from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
@@ -264,12 +266,11 @@ class Asker:
             on_target=on_target,
         )
 
-    def answer(
-        self, group: MediaGroup, requests: Sequence[Request], device: torch.device, precision: Precision
-    ) -> Iterator[Prediction]:
-        """Yields the answers to requests about one media group, outside of a validation too."""
+    @contextlib.contextmanager
+    def answering(self, device: torch.device, precision: Precision) -> Iterator[Answerer]:
+        """Returns a context that gives an answerer, apart from what a validation measures."""
         with lost_readers_named(), merged(self._assembled.model):
-            yield from self._new(device, precision).answer(group, requests)
+            yield self._new(device, precision)
 
     def end(self) -> None:
         """Lets go of what was kept for the answers."""

@@ -1,10 +1,14 @@
 """The benchmark's questions in a trainer of the user's own, before, at validations and after: as `medtune score`."""
 
+import contextlib
 import json
 import re
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import lightning.pytorch as pl
 import pytest
 import torch
@@ -12,9 +16,16 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 import medtune
+from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.eval.asking.answerer import Answerer
 from medtune.trainer.commands.cli import main
 from tests.ranks import run_ranks
 from tests.trainer.training.foreign.colours import QUIET, Answering, Stranger, Validating, loader, prepared_colours
+
+
+@pytest.fixture(autouse=True)
+def the_same_random_numbers() -> None:
+    pl.seed_everything(1, verbose=False)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +53,7 @@ def done(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 def test_before_and_after_are_what_medtune_score_says(
-    prepared: Path, done: tuple[Path, Any, ModelCheckpoint, Any], tmp_path: Path
+    prepared: Path, done: tuple[Path, Any, ModelCheckpoint, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, evaluation, *_ = done
     results = json.loads((out / "results.json").read_text())
@@ -62,6 +73,10 @@ def test_before_and_after_are_what_medtune_score_says(
     assert evaluation.gain.overall.ci95 == compared.ci95
     assert evaluation.gain.overall.permutation_p == compared.p
     assert "linear" in (out / "report.html").read_text()
+    assert main(["report", str(out)]) == 0
+    another = shutil.copytree(out, tmp_path / "another")
+    assert main(["compare", str(out), str(another)]) == 0
+    assert "closed_accuracy on vqa" in capsys.readouterr().out
 
 
 def replies(phase: Path) -> dict[str, str]:
@@ -108,6 +123,27 @@ def test_a_checkpoint_keeps_the_weights_that_were_best_on_the_benchmark(prepared
     assert json.loads(files[-1].read_text())["overall"]["value"] == low, "what was measured in the training stays"
 
 
+def test_the_final_phase_may_be_about_the_best_weights(prepared: Path, tmp_path: Path) -> None:
+    def fit(*callbacks: pl.Callback, out: str, **settings: Any) -> tuple[medtune.BenchmarkEvaluation, Fading]:
+        module = Fading()
+        evaluation = medtune.BenchmarkEvaluation(prepared, module.colour, out=tmp_path / out, verbose=False, **settings)
+        quiet = {**QUIET, "enable_checkpointing": bool(callbacks)}
+        trainer = pl.Trainer(max_epochs=3, callbacks=[*callbacks, evaluation], **quiet)
+        trainer.fit(module, loader(prepared), loader(prepared, "val"))
+        return evaluation, module
+
+    kept = ModelCheckpoint(tmp_path / "kept", monitor="val/closed_accuracy", mode="max", filename="{step}")
+    (last, _), (best, module) = fit(out="last"), fit(kept, out="best", final_weights="best")
+    assert last.gain is not None
+    assert best.gain is not None
+    assert last.gain.overall.value == 0
+    assert best.gain.overall.value > 0.5
+    assert not any(parameter.any() for parameter in module.parameters()), "the module ends with the last weights"
+    assert Path(kept.best_model_path).name in (tmp_path / "best/report.md").read_text().replace("\\", "")
+    with pytest.raises(ValueError, match="no ModelCheckpoint of the trainer watches a metric"):
+        fit(ModelCheckpoint(tmp_path / "plain"), out="plain", final_weights="best")
+
+
 @pytest.mark.parametrize("validates", [True, False])
 def test_a_training_is_the_same_with_and_without(prepared: Path, tmp_path: Path, validates: bool) -> None:
     def weights(*, is_evaluated: bool) -> dict[str, torch.Tensor]:
@@ -117,7 +153,9 @@ def test_a_training_is_the_same_with_and_without(prepared: Path, tmp_path: Path,
         module.layer.eval()
         evaluation = medtune.BenchmarkEvaluation(prepared, module.colour, out=tmp_path / "out", verbose=False)
         callbacks: list[pl.Callback] = [evaluation] if is_evaluated else []
-        trainer = pl.Trainer(max_epochs=2, accumulate_grad_batches=4, callbacks=callbacks, **QUIET)
+        # A validation in the middle of an epoch stands between the passes of one step.
+        often: dict[str, Any] = {"val_check_interval": 0.5} if validates else {}
+        trainer = pl.Trainer(max_epochs=2, accumulate_grad_batches=4, callbacks=callbacks, **often, **QUIET)
         trainer.fit(module, loader(prepared), loader(prepared, "val") if validates else None)
         assert (module.training, module.layer.training, module.dropout.training) == (True, False, True)
         return {name: value.detach() for name, value in module.state_dict().items()}
@@ -189,6 +227,7 @@ def test_a_dry_run_leaves_nothing(prepared: Path, tmp_path: Path) -> None:
     [
         ({"every_n_epochs": 0}, "every_n_epochs is 0; it must be at least 1"),
         ({"phases": ("before",)}, r"phases is \('before',\); it must hold some of zero_shot, val, final"),
+        ({"final_weights": "first"}, "final_weights is 'first'; it must be last or best"),
         ({"limit": 0}, "eval.val_questions is 0; it must be at least 1"),
         ({"readings": ()}, "eval.readings is empty"),
         ({"conditions": ("text_only",)}, "eval.conditions is"),
@@ -210,6 +249,26 @@ def test_what_cannot_be_asked_is_refused_before_the_training(prepared: Path, tmp
         fit(3)
     with pytest.raises(TypeError, match="the function returned 3"):
         fit(lambda images, prompt: 3)
+
+
+def test_a_folder_without_validation_questions_says_what_goes_without(prepared: Path, tmp_path: Path) -> None:
+    kept = datasets.DatasetDict({"test": medtune.to_datasets(prepared)["test"]})
+    whole = medtune.from_datasets(kept, tmp_path / "test_alone")
+
+    def fit(**settings: Any) -> medtune.BenchmarkEvaluation:
+        module = Validating()
+        evaluation = medtune.BenchmarkEvaluation(
+            whole.folder, module.colour, out=tmp_path / "out", verbose=False, **settings
+        )
+        pl.Trainer(max_epochs=1, callbacks=[evaluation], **QUIET).fit(module, loader(prepared))
+        return evaluation
+
+    with pytest.raises(ValueError, match="the split 'val' is empty") as refused:
+        fit()
+    assert refused.value.__notes__ == ["BenchmarkEvaluation(phases=('zero_shot', 'final')) leaves the validations out"]
+    evaluation = fit(phases=("zero_shot", "final"))
+    assert evaluation.gain is not None
+    assert evaluation.validation is None
 
 
 def on_rank(rank: int, world_size: int, prepared: Path, out: Path) -> list[Any]:
@@ -259,13 +318,22 @@ def test_medtunes_own_module_is_asked_in_a_foreign_trainer(
     prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its validation steps answer is not asked again."""
-    asked, answer = [], medtune.FineTuning.answer
+    asked, new = [], medtune.FineTuning.answering
 
-    def counted(self: medtune.FineTuning, group: Any, requests: Any) -> Any:
-        asked.append(group.media_id)
-        return answer(self, group, requests)
+    class Counting:
+        def __init__(self, answerer: Answerer) -> None:
+            self._answerer = answerer
 
-    monkeypatch.setattr(medtune.FineTuning, "answer", counted)
+        def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+            asked.append(group.media_id)
+            return self._answerer.answer(group, requests)
+
+    @contextlib.contextmanager
+    def counted(self: medtune.FineTuning) -> Iterator[Counting]:
+        with new(self) as answerer:
+            yield Counting(answerer)
+
+    monkeypatch.setattr(medtune.FineTuning, "answering", counted)
     module = medtune.FineTuning.of_model("nano_pocket")
     data = medtune.QuestionData.of_folder(prepared_tiny, model=module, readings=("likelihood", "generation"))
     settings: dict[str, Any] = {"readings": ("likelihood", "generation"), "limit": 4, "test_limit": 4, "verbose": False}
