@@ -76,7 +76,20 @@ def commands_over(folder: Path, beside: Path, prepared: Path) -> dict[str, list[
     def of(command: str, path: Path, *more: object) -> list[str]:
         return [command, str(path), *map(str, more)]
 
+    def study(*more: object) -> list[str]:
+        words = ["fetal_gauge_tuning", "--scale", "nano", "--wandb", "disabled", "--data", str(prepared)]
+        return ["reproduce", *words, *map(str, more)]
+
+    made = beside / "study"
+    if not (made / "rows").exists() and folder.name != "rows":
+        shutil.copytree(folder, made / "rows" / "nano")
+
     return {
+        "reproduce": [
+            study("--out", beside / "empty", "--reuse", folder, "--collect"),
+            study("--out", made, "--resume"),
+            study("--out", folder, "--resume", "--collect"),
+        ],
         "predict": [of("predict", folder, "--from", table, "--images", beside, "--out", beside / "a.csv")],
         "eval": [of("eval", folder), of("eval", recipe), over("checkpoint"), over("weights"), over("adapter")],
         "export": [of("export", folder, "--out", out, "--no-proof")],
