@@ -281,7 +281,7 @@ class EvalBlock:
         conditions_at: The phases of `medtune run` that ask under all of them; the others ask only under "image".
         parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
         only: Restricts what results are measured on to some questions of the split: for each facet that is named here,
-            a question must have one of the values. None of the paper's numbers is about such a part.
+            a question must have one of the values.
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
         val_questions: Number of questions in each evaluation during training; they are always the same ones.
