@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import IO, Generic, NamedTuple, TypeVar, overload
 
+from medtune.data.files import no_room
+
 _Row = TypeVar("_Row")
 _BUFFER_BYTES = 1 << 20
 _AT_ONCE = 256
@@ -91,8 +93,15 @@ class KeptRows(Sequence[_Row], Generic[_Row]):
         return self._file
 
 
+class NoRoomForRowsError(OSError):
+    """The disk is full on which rows lie that do not fit into memory."""
+
+
 def _no_room(error: OSError) -> OSError:
-    return OSError(error.errno, f"{error.strerror}, for rows that do not fit into memory", tempfile.gettempdir())
+    if (full := no_room(error)) is None:
+        return error
+    what = "rows that are kept out of memory lie there. Free some space, or name another folder in the variable TMPDIR"
+    return NoRoomForRowsError(error.errno, f"{tempfile.gettempdir()}: {full}; {what}.")
 
 
 class Digests:

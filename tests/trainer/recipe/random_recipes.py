@@ -167,6 +167,7 @@ DRAWN: dict[str, Draw] = {
     "eval.max_new_tokens": _one_of("1", "2", "3", "300"),
     "eval.condition_repeats": _one_of("{}", "{text_only: 2}", "{image: 2}", "{other_image: 1}"),
     "eval.repeats": _one_of("1", "2"),
+    "eval.only": _one_of("{}", "{}", "{task: [diagnosis]}", "{task: [diagnosis, nothing]}", "{nothing: [nothing]}"),
     "log.facets": _one_of("[]", "[task]", "[task, subtype]", "[nothing]"),
     "log.project": _one_of("medtune", "'of us'", "'a/b'", "''", "5"),
     # Without a key auto is offline; online is refused where nobody can be reached.

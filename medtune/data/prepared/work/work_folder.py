@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.data.files import unique_mark
+from medtune.data.kept_rows import NoRoomForRowsError
 from medtune.data.lock import Work, locked
 from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
@@ -193,6 +194,8 @@ def work_folder(out: Path, source: Source, *, processes: int = 1) -> Iterator[Wo
                 is_done = True
             finally:
                 shutil.rmtree(root if is_done else scratch, ignore_errors=True)
+    except NoRoomForRowsError:
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(

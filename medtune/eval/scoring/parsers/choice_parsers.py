@@ -290,7 +290,7 @@ def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str
     said = text[end : end + statements.LONGEST_SENTENCE]
     # What is said of other letters explains why they are not it.
     own = " ".join(each for each in _SENTENCE_END.split(said) if not _OTHER_LETTER.search(each))
-    other = worded(own, options)
+    other = worded(own, options, beside_another=True)
     if other is not None:
         return told_option if told_option & other else told_option | other
     if not names_any(said, options) and (name := _named(behind, tuple(map(plain_words, options)))) is not None:

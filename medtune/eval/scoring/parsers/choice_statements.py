@@ -11,7 +11,10 @@ from string import ascii_uppercase
 
 from medtune.eval.scoring.parsers.answer_words import ANSWER_WORD, MARK_NAMES, NEGATION, OTHER_SCALE
 
-_BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é)"
+_BE = (
+    r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é|är|er|jest|"
+    r"este)"
+)
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
 NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|optie|选项|選択肢)"
 _LINK = (
@@ -38,14 +41,16 @@ _CHOSEN = re.compile(
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
     rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?|"
-    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
+    rf"\b(?:it|this|that)(?:['’]s|\s+is)\s+(?:the\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
     r"(?:(?:^|(?<=\n))[ \t]*(?:going\s+with|looks\s+like|choose|pick|select|definitely|certainly|surely|clearly|"
     r"not\s+[A-Z]\s*[.;]|without\s+(?:a\s+|any\s+)?doubt,?)|\b(?:best|most\s+closely)\s+(?:match\w*|fit\w*|describe\w*|represent\w*)|"
-    rf"\bonly\s+{NOUN}\s+that\s+\w+\s+is)\s+(?:{NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
+    rf"\bonly\s+{NOUN}\s+that\s+\w+\s+is|\b(?:it|that|this)\s+(?:would|must|should|has\s+to)\s+be|"
+    rf"\b(?:leav(?:es?|ing)|left\s+with|remains)(?:\s+us\s+with)?(?:\s+only)?)\s+(?:{NOUN}\s+)?"
+    r"(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
     re.I,
 )
 _SUBJECT = re.compile(
-    rf"(?<![\w'’-])(?:{NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
+    rf"(?<![\w'’-])(?:{NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:(?<=\bonly\s[A-Z])\s+(?:fits|applies|matches|remains)\b|\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
     r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|right(?=\s*(?:[.,;!\n]|\Z))|"
     r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
     r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
@@ -55,7 +60,7 @@ _SUBJECT = re.compile(
     re.I,
 )
 _CONCLUSION = re.compile(
-    rf"(?i)\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?"
+    rf"(?i)\b(?:therefore|thus|hence|so|daher|somit|folglich|donc|quindi|dus)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?"
     r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)"
 )
 _LAST_WORD = re.compile(r"(?<=\w\w)[,:.!?][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
@@ -69,23 +74,27 @@ _LINE = re.compile(
 )
 _CORRECTED = re.compile(
     r"(?i)(?:^|(?<=[.!?\n,;–—-]))\s*(?:(?:no|oh|hmm)\b[\s,.]*)?"
-    r"(?:wait|correction|scratch that|on second thoughts?|let me correct|actually,? no|oops|(?<=\?)\s*no)\b"
+    r"(?:wait|correction|scratch that|on second thoughts?|let me correct|actually,? no|oops|(?<=\?)\s*no|"
+    r"actually(?=,?\s+(?:yes|no|[(\[]?[B-HJ-Z][)\]]?)\b))\b"
     r"(?:[\s,.:;-]*(?:no|actually)\b)*"
 )
 _L = r"[(\[]?[A-Z][)\]]?(?![\w'’])"
 _DENIED_FIRST = re.compile(
     rf"(?:\b(?i:not|nicht|non(?:\s+è)?|no\s+es|não\s+é|(?:ce\s+n['’]est\s+)?pas)\s+|不是\s*)(?:{NOUN}\s+)?{_L},?"
-    rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{NOUN}\s+)?{_L})"
+    rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{NOUN}\s+)?{_L})|"
+    rf"\b(?i:not|none\s+of|neither)\s+{_L}(?:\s*(?:,|\b(?:and|n?or)\b|/)\s*{_L})*\s*[.:;,–—-]\s*(?:but\s+)?(?={_L}\W*\Z)"
 )
+_OWN_WORDS = r"(?:\s*\([^()]{1,60}\))?"
 _DENIED_LAST = re.compile(
-    rf"(?<![A-Za-z])({_L})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
-    rf"(?:{NOUN}\s+)?{_L}"
+    rf"(?<![A-Za-z])({_L}{_OWN_WORDS})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
+    rf"(?:{NOUN}\s+)?{_L}{_OWN_WORDS}"
 )
 _PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
-_BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w\-‐‑]|['’]\w)")
+_BARE = re.compile(r"(?P<letter>[A-Za-z])(?:['’][dt][ıiuü]r\b)?(?![\w\-‐‑]|['’]\w)")
 _FOLLOWS = re.compile(
-    r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)", re.I
+    r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002぀-ヿ㐀-䶿一-鿿가-힣]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)",
+    re.I,
 )
 _JOINT = re.compile(
     r"(?i)[\s(]*(?:(?P<mark>[,/&+;])\s*(?P<word>and|or)?|(?P<alone>and|or))\s*(?:(?:maybe|possibly|perhaps)\s+)?"
@@ -321,10 +330,18 @@ def marked_answers(text: str) -> list[str]:
     return [said for each in found if (said := _without_latex(each).strip())]
 
 
+_LATIN = dict(zip("АСΑΒ", "ACAB", strict=True))
+"""Letters that look like those of options; В and Е of Cyrillic would be others by their place in the alphabet."""
+_LIKE_LATIN = re.compile(rf"(?<!\w)[{''.join(_LATIN)}](?!\w)")
+
+
 def plain_characters(text: str) -> str:
     """Returns a text in compatible characters (a full-width B is a B), without invisible ones and carriage returns."""
     folded = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
-    return folded if folded.isascii() else "".join(each for each in folded if unicodedata.category(each) != "Cf")
+    if folded.isascii():
+        return folded
+    visible = "".join(each for each in folded if unicodedata.category(each) != "Cf")
+    return _LIKE_LATIN.sub(lambda letter: _LATIN[letter[0]], visible)
 
 
 def without_emphasis(text: str) -> str:

@@ -1,7 +1,8 @@
 """Finds the option that the form of a reply singles out: ticks or bold letters in a list, an arrow, a number before it.
 
-1. Of a list of options the one with a tick, a filled box or circle, an arrow behind it, or "yes" where others have "no"
-   or nothing: "[ ] normal [x] benign", "A: no, B: yes". Several ticks, or none, single out nothing.
+1. Of a list of options, or of a table with one in each row, the one with a tick, a filled box or circle, an arrow
+   behind it, or "yes" where others have "no" or nothing: "[ ] normal [x] benign", "A: no, B: yes". Several ticks, or
+   none, single out nothing.
 2. Of a list of options and nothing else, the one in bold letters.
 3. What an arrow points to at the end: "smooth margins → B". Where options stand before the arrow in its sentence, it
    tells a course.
@@ -34,6 +35,8 @@ _SAID_OF = re.compile(
     r"(?P<no>no|false|incorrect|wrong|not correct))\)?[ \t]*[.,;]?[ \t]*(?=\n|\Z|(?<=[,;.])\s)",
     re.I,
 )
+_TABLE_HEAD = re.compile(r"^[ \t]*\|.*\n[ \t]*\|[ \t]*:?-[ \t:|-]*\n", re.M)
+_ROW = re.compile(r"^[ \t]*\|([^\n]*\|[^\n]*)\|[ \t]*$", re.M)
 _SAYS = frozenset(("yes", "no", "true", "false", "correct", "incorrect", "right", "wrong", "not correct"))
 _BULLET = re.compile(r"\A[\s•–*|,;/-]+|[\s•–*|,;/.-]+\Z")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|<(b|strong|mark|u)>([^<\n]{1,200})</\3>", re.I)
@@ -93,7 +96,7 @@ def without_tags(text: str) -> str:
 
 
 def _ticked(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None:
-    marked = _POINTED_AT.sub(_TRUE, text)
+    marked = _POINTED_AT.sub(_TRUE, _ROW.sub(_cells, _TABLE_HEAD.sub("", text)))
     for pattern, mark in _BOXES:
         marked = pattern.sub(mark, marked)
     marked = marked.replace(_CROSSED_BOX, _FALSE if _TRUE in marked else _TRUE)
@@ -112,6 +115,11 @@ def _ticked(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None
         return None
     ticked = {option for option, line in items if option is not None and _TRUE in line}
     return ticked if len(ticked) == 1 else set()
+
+
+def _cells(row: re.Match[str]) -> str:
+    *cells, last = (cell.strip() for cell in row[1].split("|"))
+    return f"{' '.join(cells)}: {last}"
 
 
 def _parts(line: str) -> list[str]:

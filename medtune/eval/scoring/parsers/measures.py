@@ -99,7 +99,8 @@ _ANSWER = re.compile(
 )
 _DIRECT = re.compile(r"[\"'(]?(?:about\s+|[~≈]\s*)?[-−+.]?\d")
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)|。")
-_CORRECTED = re.compile(r"\b(?:wait|correction|scratch that|actually)\b")
+_CORRECTED = re.compile(r"\b(?:wait|correction|scratch that|actually)\b|(?<=[,.;] )no(?=[,.;])")
+_PART_OF = re.compile(r",?\s+(?:of|among) (?:which|these|them|those)\b[^.;\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ def _plain(text: str) -> str:
 
 
 def _answers(text: str) -> list[str]:
+    text = _PART_OF.sub("", text)
     corrected = [each.end() for each in _CORRECTED.finditer(text) if any(map(str.isdigit, text[each.end() :]))]
     text = text[corrected[-1] :] if corrected else text
     told = [text[statement.end() :] for statement in _ANSWER.finditer(text)]
@@ -224,6 +226,8 @@ def _with_digits(text: str, unit: Unit | None) -> str:
         if _NO_COUNT.fullmatch(text):
             return "0"
         text = re.sub(r"\b(?:single|solitary)\b", "1", text)
+        if alone := re.fullmatch(r"\W*([^\W\d]+?)个?\W*", text):
+            text = foreign_with_digits(f"{alone[1]} ", before=r"\s*\Z")
     text = with_digits(re.sub(r"\bnone\b", " ", foreign_with_digits(text, before=NAME)))
     text = re.sub(r"(\d+) and (?:a|1) half\b", r"\1.5", re.sub(r"(\d+) point (\d+)", r"\1.\2", text))
     return re.sub(r"\bhalf (?:an?|1)\b", "0.5", text)

@@ -49,7 +49,7 @@ UNDECIDED = re.compile(
 )
 """What leaves open which option it is: a stated probability, as likely as another, "could be", "either"."""
 _BETWEEN = frozenset(
-    re.findall(r"\w+", "a an the is are it this that shown seen visible in on at of for to image shows i see")
+    re.findall(r"\w+", "a an the is are it s this that shown seen visible in on at of for to image shows i see")
 )
 _SAME = {
     **{"top": "upper", "bottom": "lower", "centre": "center", "central": "center", "middle": "center"},
@@ -65,7 +65,7 @@ _NUMBERS = {
 }
 _GENERIC = frozenset(("mass", "lesion", "tumor", "nodul", "structur", "tissu"))
 _WORD = re.compile(r"(?<![\ue000\d.,])(?:(?<!\w)-)?\d+(?:[.,]\d+)*|[^\W\d_]+")
-_SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|ic|um|us|en|le|e?s|as|is)\Z")
+_SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|ic|um|us|en|le|e?s|as|is|e)\Z")
 
 
 def named(reply: str, options: tuple[str, ...]) -> str | None:
@@ -143,7 +143,12 @@ def _by_last_number(said: list[str], words: Mapping[str, list[str]]) -> set[str]
     """Returns the options like "grade II" that a reply with one number names: "grade 2", "2", "a grade II lesion"."""
     numbers = {_NUMBERS.get(word, word) for word in said if word in {*_NUMBERS, *_NUMBERS.values()}}
     nouns = {word for each in words.values() for word in each[:-1]}
-    known = nouns | _BETWEEN | _GENERIC | {*_NUMBERS, *_NUMBERS.values()}
+    known = (
+        nouns
+        | {_stem("".join(each[:-1])) for each in words.values()}
+        | {*stems("category grade score class type stage")}
+    )
+    known |= _BETWEEN | _GENERIC | {*_NUMBERS, *_NUMBERS.values()}
     if len(numbers) != 1 or not nouns or not {*said} <= known:
         return set()
     return {option for option, each in words.items() if _NUMBERS.get(each[-1], each[-1]) in numbers}

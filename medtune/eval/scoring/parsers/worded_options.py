@@ -13,7 +13,7 @@ from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_statements import plain_characters, without_emphasis
 from medtune.eval.scoring.parsers.option_names import UNDECIDED, stems
 
-_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✓✔☑👉\ufe0f。，：！？、"
+_EDGE = " …\t\r\n\"'`´‘’“”«»「」『』【】《》〈〉*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✓✔☑👉\ufe0f。，：！？、"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
 UNABLE = re.compile(
     r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
@@ -26,14 +26,17 @@ _PLACE = re.compile("[\U000f0000-\U000ffffd]")
 _WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
 _CLAUSE = re.compile(
     rf"(?<={_PLACE.pattern})\s*:\s+(?={_WORD_BEFORE}{_PLACE.pattern})|"
-    r"\s*;\s*|\s*:\s+(?=(?:no|not|there|it|this)\b)|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
-    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
+    r"\s*;\s*|\s*:\s+(?=(?:no|not|there|it|this)\b)|"
+    r",?\s+(?:but|however|although|though|(?<!not )yet|whereas|while)\b,?|"
+    r",\s+(?=(?:it|this|that|there|i|instead|rather|the (?:others?|rest))\b|no\s+[a-z]+\s+[a-z]+)|"
+    r",\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
 )
 _CONTRASTS = (
     re.compile(
-        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|\s+(?!is\b|are\b|was\b|it\b|or\b)[a-z]+)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
-        rf"(?:not|no|nicht|pas|non|не|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
+        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|(?:\s+(?!(?:is|are|was|were|it|or|not?|n?or|and|but|rather|instead)\b)[a-z]+){{1,4}}?)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
+        rf"(?:not(?:\s+yet)?|no|nicht|pas|non|не|rather than|instead of|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
         rf"(?:(?:signs?|features?|evidence|hint|suspicion)\s+of\s+)?{_WORD_BEFORE}"
+        rf"(?:(?:(?<=\ba\s)|(?<=\ban\s)|(?<=\bthe\s))(?!only|just|sure|certain)[a-z]+\s+)?"
         rf"(?P<denied>{_PLACE.pattern}(?:\s*(?:,|n?or|>)\s+{_WORD_BEFORE}{_PLACE.pattern})*)"
     ),
     re.compile(
@@ -79,11 +82,17 @@ _IN_PASSING = (
     re.compile(r"\(?\b(?:dd|ddx|differential(?: diagnos[ie]s)?)\b[^.;\n)]{0,200}\)?"),
     re.compile(rf"\b(?:to|should|must) (?:exclude|rule out)\s+{_WORD_BEFORE}{_PLACE.pattern}"),
 )
-_AT_FIRST = re.compile(r"\b(?:at first|initially|first (?:sight|glance)|superficially)\b")
+_WITHOUT = re.compile(rf"(?<={_PLACE.pattern})([^.,;:\n]{{0,60}}?),?\s+without\s[^.;:\n]*")
+"""What a thing lacks is of no other option."""
+_AT_FIRST = re.compile(
+    r"\b(?:at first|initially|first (?:sight|glance|thought)|superficially|was (?:going|about|tempted) to say|"
+    r"would have said|thought (?:it was|of))\b"
+)
 _OFFERED = re.compile(r"\b(?:options|choices|possibilities)\b")
 _GOES_ON = re.compile(
     r",?\s+\(?(?:even (?:though|if)|though|although|whereas|while|which|because|since|"
     rf"as (?=(?:it|this|the|an?)\b|{_PLACE.pattern})|"
+    r"free of\b|lacking\b|with no\b|"
     r"with (?:(?:an?|only|some|very)\s+){0,3}(?:small|low|slight|minimal|little|remote))\b"
 )
 """Where a sentence that has named an option goes on with what does not change it."""
@@ -97,7 +106,10 @@ SURELY = re.compile(
     r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
 )
 _OR = re.compile(rf"\w\s+or\s+{_WORD_BEFORE}{_PLACE.pattern}|{_PLACE.pattern}\s+or\s+\w")
-_SUSPECTED = re.compile(rf"\b(?:history of|rule out|exclude)\s+{_WORD_BEFORE}{_PLACE.pattern}")
+_SUSPECTED = re.compile(
+    r"\b(?:history of|rule out|exclude|at (?:least|most)|up to|beyond|(?:more|less|other|higher|lower) than)\s+"
+    rf"{_WORD_BEFORE}{_PLACE.pattern}"
+)
 SUPPOSED = re.compile(r"\s*if\s+(?!(?:i|we|one|you|forced|asked|pressed)\b)")
 _ASIDE = re.compile(
     r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
@@ -113,16 +125,24 @@ _PREFIX = re.compile(
 """What makes another word of the one behind it: "pre-malignant" is not "malignant"."""
 
 
-def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
+_BRITISH = re.compile(r"(?<=[a-z]{3})our(?=s?\b)|ae(?=[a-z])|\boe(?=[ds])|(?<=\bf)oe(?=t)|(?<=rrh)oe")
+"""What American spelling writes otherwise: tumour, haemorrhage, oedema, foetal, diarrhoea."""
+_DEGREES = re.compile(r"(?<=\d)\s*°(?!\s*[cf]\b)")
+
+
+def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False) -> set[str] | None:
     """Returns the options whose words stand in sentences that neither negate nor ask; None if there are none.
 
     Of a contrast ("benign, not malignant", "not benign but malignant") the option that is kept counts.
 
     If another sentence denies such an option, or says that the question cannot be answered, the result is None too.
+
+    Args:
+        beside_another: Whether another option was told, so that what only describes a kind of thing does not count.
     """
-    told, denied = set[int](), set[int]()
+    told, denied, described = set[int](), set[int](), set[int]()
     said = _with_places(text, options)
-    said = _without_asides(said)
+    said = _WITHOUT.sub(r"\1", _without_asides(said))
     for contrast in (_LESS_LIKELY, _LESS, _FAVOURED, *_CONTRASTS):
         denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
         said = contrast.sub(r"\g<kept>", said)
@@ -139,12 +159,20 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
         if places and (is_passing or _leaves_open(sentence)):
             continue
         if not sentence.rstrip().endswith("?"):
-            (denied if is_denied else told).update(places)
+            (denied if is_denied else described if _DESCRIBED.match(sentence) else told).update(places)
+    told = told or (set() if beside_another else described)
     words = [plain_words(option) for option in options]
     if not told and len(denied) == len(set(words)) - 1 > 1:
         told = set(range(len(words))) - denied
     found = {option for option in options if words.index(plain_words(option)) in told}
     return found if found and not told & denied else None
+
+
+_DESCRIBED = re.compile(
+    rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|shows?|"
+    r"lacks?|contains?|causes?|produces?|looks?|tends?)\b"
+)
+"""What is said of a kind of thing, beside what the picture shows."""
 
 
 def _places(text: str) -> set[int]:
@@ -211,13 +239,23 @@ def begins_with(text: str, options: tuple[str, ...]) -> str | None:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _with_places(text: str, options: tuple[str, ...]) -> str:
     said = _PLACE.sub(" ", _folded(text))
-    on_one_line = " ".join(said.split())
     words = [plain_words(option) for option in options]
+    own = {word for each in words for word in each.split()}
+    said = _NO_KIND_OF.sub(lambda no: "no " if no["kind"] not in own and f"no {no['thing']}" in words else no[0], said)
+    on_one_line = " ".join(said.split())
     for each in sorted({*words} - {""}, key=lambda each: (-len(each), each)):
         # Options that are numbers often occur only once, and building a pattern takes longer than this search.
         if each in on_one_line:
             said = _pattern(each).sub(f" {chr(_FIRST_PLACE + words.index(each))} ", said)
     return said
+
+
+_NO_KIND_OF = re.compile(
+    r"\bno (?:(?:signs?|evidence) of (?:an? )?|"
+    r"(?!large|big|signif|massive|further|other|more|addition|longer|second|only)(?P<kind>[a-z]+) )"
+    r"(?=(?P<thing>[a-z]+)\b)"
+)
+"""What is said to be absent with a word more than in an option: "no diabetic retinopathy", "no sign of a tumor"."""
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -230,6 +268,7 @@ def _folded(text: str) -> str:
     folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
     signed = re.sub(r"\bminus\s+(?=\d)", "-", _PREFIX.sub(r"\1", folded))
     ranged = re.sub(r"(?<=\d)\s*[-‐‑–]\s*(?=\d)", "-", signed)
+    ranged = _DEGREES.sub(" degrees", _BRITISH.sub(lambda found: "or" if found[0] == "our" else "e", ranged))
     return re.sub(r"(?<=[^\W\d])[-‐‑–](?=\w)|(?<=\d)[-‐‑–](?=[^\W\d])", " ", ranged)
 
 

@@ -81,11 +81,15 @@ def without_introduction(answer: str) -> str:
 _SAID = {
     "yes": "yes yeah yep yup y true correct ja oui si sí sim indeed absolutely definitely certainly probably likely "
     "affirmative of_course that_is_right that's_right that_is_correct i_think_so i_believe_so it_seems_so "
-    "it_appears_so so_it_seems there_is there_are it_is it_does they_are they_do i_do i_can we_do "
+    "it_appears_so so_it_seems there_is_one i_see_one there_is there_are it_is it_does they_are they_do i_do "
+    "i_can we_do "
+    "evet да tak ano igen ναι kyllä نعم بله हाँ có ใช่ 예 네 כן iya "
     "是 是的 有 有的 对 对的 存在 可见 はい",
     "no": "no nope nah n false incorrect nein non nao não not_at_all not_really probably_not definitely_not "
     "certainly_not unlikely i_think_not i_don't_think_so i_do_not_think_so there_isn't there_is_not there_aren't "
+    "there_are_none there_isn't_one there_is_not_one there_aren't_any i_don't_see_one i_do_not_see_one i_don't_see_any "
     "there_are_not does_not it_isn't it_is_not it_doesn't it_does_not they_are_not they_aren't they_do_not they_don't "
+    "hayır нет nie nej nem όχι لا خیر नहीं không ไม่ 아니오 아니요 לא tidak nee "
     "否 不 不是 不是的 没有 没 无 無 不存在 未见 いいえ",
 }
 _STATES = {
@@ -144,6 +148,8 @@ _OF_IT = re.compile(
     rf"(?:be )?(?:\w+ly )?{_SEEN}\W*"
 )
 _ASKS_IF_SEEN = re.compile(rf"{_SEEN}\W*\Z")
+_NOT_IT = re.compile(r"\s*(?:and |but )?not\b")
+_IS_NOT = re.compile(r"\b(?:is|are|was|were)(?:n['’]t| not)\b(?! (?:only|just|merely|un\w+|ab\w+)\b)")
 _COMPARED = re.compile(r"\b(?P<how>larger|greater|bigger|smaller|longer|shorter|higher|lower|thicker|more|less) than\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 _PHRASE = re.compile(r"\b(?:of|in|on|at|within) ([^,;]+?)\W*\Z")
@@ -265,10 +271,23 @@ def _denies(said: str, asked: str, *, has_no: bool) -> bool:
     if lacks_it and not {*_content(asked)[-1:]} & {word for what in denied for word in _content(what)}:
         return False
     if any(wanted & set(_content(what)) for what in denied):
-        return has_no or is_single
+        return has_no or is_single or _denies_in_one_clause(said, asked)
     if not has_no or not denied or _TURNED.search(asked):
         return False
     return is_single or not wanted & set(_content(_DENIED.sub(" ", said)))
+
+
+def _denies_in_one_clause(said: str, asked: str) -> bool:
+    """Returns whether one clause denies all that is asked, or lacks the thing, and no other clause names it."""
+    wanted, found = _content(asked), list[bool]()
+    for clause in filter(str.strip, _CLAUSES.split(said)):
+        lacks, not_it = _LACKING.search(clause), _NOT_IT.match(clause)
+        what = lacks["what"] or lacks["subject"] if lacks else clause[not_it.end() :] if not_it else ""
+        if what and _content(what)[-1:] == wanted[-1:]:
+            found.append(True)
+        elif wanted[-1] in _content(clause):
+            found.append(_IS_NOT.search(clause) is not None and {*wanted} <= {*_content(clause)})
+    return bool(found) and all(found)
 
 
 def _affirms(said: str, asked: str) -> bool:

@@ -2,14 +2,17 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
+from tests.eval.scoring.parsers import unseen_replies
 from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD
 
@@ -37,16 +40,32 @@ def test_few_replies_stay_unread_and_none_is_wrong_or_invented(shared_real: Path
 
 @pytest.mark.parametrize("listed", [ODD, FURTHER, DOUBTFUL])
 def test_few_odd_replies_stay_unread_and_none_is_wrong_or_invented(listed: Listed) -> None:
-    rows = [
-        (options, reply, reading)
-        for options, by_reading in listed.items()
-        for reading, replies in by_reading.items()
-        for reply in replies
-    ]
-    read = [(*row, parse_choice(row[1], asked("Which?", row[0]))) for row in rows]
+    read = [(*row, parse_choice(row[1], asked("Which?", row[0]))) for row in _rows(listed)]
     assert [each for each in read if each[3] not in (None, each[2])] == []
     unread = [said is None for *_, reading, said in read if reading is not None]
     assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+@pytest.mark.parametrize("name", ["FIRST", "SECOND", "THIRD", "FOURTH"])
+def test_few_unseen_replies_stay_unread_and_none_is_wrong_or_invented(name: str) -> None:
+    choices, yes_no, numbers = (vars(unseen_replies)[f"{name}_{kind}"] for kind in ("CHOICES", "YES_NO", "NUMBERS"))
+    read: list[tuple[str, Any, object]]
+    read = [(reply, wanted, parse_choice(reply, asked("Which?", options))) for options, reply, wanted in _rows(choices)]
+    read += [(reply, wanted, parse_closed(reply, asked(text, ("Yes", "No")))) for text, reply, wanted in _rows(yes_no)]
+    read += [(reply, wanted, read_measure(reply, unit)) for unit, reply, wanted in _rows(numbers)]
+    assert [each for each in read if each[2] not in (None, each[1])] == []
+    unread = [said is None for _, reading, said in read if reading is not None]
+    assert len(unread) > 60
+    assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+def _rows(listed: Mapping[Any, Mapping[Any, Sequence[str]]]) -> list[tuple[Any, str, Any]]:
+    return [
+        (about, reply, reading)
+        for about, by_reading in listed.items()
+        for reading, replies in by_reading.items()
+        for reply in replies
+    ]
 
 
 @pytest.mark.parametrize("joint", [" ", "\n", ""])
