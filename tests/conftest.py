@@ -17,6 +17,7 @@ from medtune.benchmarks.simulators import write_num_patients
 from medtune.data.prepared.write import prepare
 from tests.costs import Costs, dearest_files_first, pytest_addoption
 from tests.examples import write_example
+from tests.golden.files import PUBLISHED, REAL, shared_part, told_skips
 
 __all__ = ["pytest_addoption"]
 
@@ -70,17 +71,23 @@ def own_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    if told := told_skips(reasons):
+        terminalreporter.section("not tested here")
+        terminalreporter.write_line(told)
+
+
 @pytest.fixture(scope="session")
 def shared_real() -> Path:
     """Real files beside the checkout; never part of it."""
-    shared = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared"))
-    real = shared / "real"
-    if not real.is_dir():
-        reason = f"real files are not at {real} (set MEDTUNE_SHARED to the folder that holds real/)"
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return real
+    return shared_part("real", REAL)
+
+
+@pytest.fixture(scope="session")
+def shared_published() -> Path:
+    """The papers' own tables, and their prompts in prompts/, beside the checkout; never part of it."""
+    return shared_part("published", PUBLISHED)
 
 
 @pytest.fixture(scope="session")

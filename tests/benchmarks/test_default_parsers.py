@@ -5,7 +5,6 @@ ReXSonoVQA, which have their own test, are the largest record.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from tests.eval.golden import recorded
+from tests.golden.files import golden_file
 
 ROBUST = [name for name in names() if next(iter(find_benchmark(name).parsers)) == "robust"]
 # Replies of two models to MMMU that name several options; MMMU's code takes the last, which happens to be right here.
@@ -73,9 +73,9 @@ def mmmu(real: Path, model: str) -> Iterator[tuple[str, str, tuple[str, ...], st
                 yield row["id"], row["response"], tuple(row["index2ans"].values()), row["answer"]
 
 
-def mmmu_letters(shared: Path, model: str) -> dict[str, str | None]:
+def mmmu_letters(model: str) -> dict[str, str | None]:
     """Returns the letter that MMMU's code reads from each reply, None where it guesses at random."""
-    golden = Path(os.environ.get("MEDTUNE_GOLDEN") or shared / "golden") / "medical_vqa" / "mmmu_real_outputs.json"
+    golden = golden_file("medical_vqa/mmmu_real_outputs.json")
     found: dict[str, str | None] = {}
     for subject in json.loads(golden.read_text("utf-8"))["expected"][model].values():
         found |= {id_: None if id_ in subject["ids_random"] else read for id_, read in subject["parsed"].items()}
@@ -89,7 +89,7 @@ def choice_of(name: str) -> Question:
 @pytest.mark.parametrize("name", ROBUST)
 @pytest.mark.parametrize("model", MMMU_LUCK)
 def test_robust_reads_at_least_what_mmmus_code_reads_of_real_replies(shared_real: Path, name: str, model: str) -> None:
-    official = mmmu_letters(shared_real.parent, model)
+    official = mmmu_letters(model)
     robust = find_benchmark(name).parsers["robust"]
     right = {"robust": 0, "official": 0}
     for id_, reply, options, letter in mmmu(shared_real, model):

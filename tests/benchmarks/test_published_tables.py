@@ -1,4 +1,4 @@
-"""Every printed cell of the papers' tables of results is in the package, as ../shared/published has it."""
+"""Every printed cell of the papers' tables of results is in the package, as the papers' own tables have it."""
 
 import json
 from collections.abc import Iterator
@@ -48,12 +48,12 @@ def test_each_cell_has_a_column(benchmark: str) -> None:
 Found = tuple[str, str, str, str, float]
 
 
-def read(shared: Path, name: str) -> Any:
-    return json.loads((shared / "published" / f"{name}.json").read_text("utf-8"))
+def read(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text("utf-8"))
 
 
-def of_fetal_gauge(shared: Path) -> Iterator[Found]:
-    found = read(shared, "fetal_gauge")["tables"]
+def of_fetal_gauge(folder: Path) -> Iterator[Found]:
+    found = read(folder, "fetal_gauge")["tables"]
     for name in ("main", "fine_tuning"):
         for row in found[name]["rows"]:
             yield from (("fetal_gauge", name, row["model"], key, row[key]) for key in row if key != "model")
@@ -62,14 +62,14 @@ def of_fetal_gauge(shared: Path) -> Iterator[Found]:
         yield from (("fetal_gauge", "box_size", model, row["size"].lower(), row[model]) for model in models)
 
 
-def of_u2_bench(shared: Path) -> Iterator[Found]:
-    for row in read(shared, "u2bench_table1")["rows"]:
+def of_u2_bench(folder: Path) -> Iterator[Found]:
+    for row in read(folder, "u2bench_table1")["rows"]:
         for key, value in row.items():
             if isinstance(value, float | int) and not isinstance(value, bool):
                 yield "u2_bench", "table1", row["model"], key, value
-    for row in read(shared, "u2bench_table2")["rows"]:
+    for row in read(folder, "u2bench_table2")["rows"]:
         yield "u2_bench", "table2", row["model"], "rate", row["instruction_following"]
-    found = read(shared, "u2bench_table3")
+    found = read(folder, "u2bench_table3")
     names = {("correct", "correct"): "both_correct", ("correct", "wrong"): "only_with"}
     names |= {("wrong", "correct"): "only_without", ("wrong", "wrong"): "both_wrong"}
     names |= {
@@ -81,9 +81,9 @@ def of_u2_bench(shared: Path) -> Iterator[Found]:
     yield from (("u2_bench", "table3", model, key, found["quoted"][key]) for key in ("chi2", "p"))
 
 
-def of_ctlesionvqa(shared: Path) -> Iterator[Found]:
+def of_ctlesionvqa(folder: Path) -> Iterator[Found]:
     def of(number: int) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = read(shared, f"ctlesionvqa_table{number}")["rows"]
+        rows: list[dict[str, Any]] = read(folder, f"ctlesionvqa_table{number}")["rows"]
         return rows
 
     for row in of(3):
@@ -107,8 +107,8 @@ def of_ctlesionvqa(shared: Path) -> Iterator[Found]:
                     yield "ctlesionvqa", f"table{number}", model, f"{row['subtype']}, {row['metric']}", row[model]
 
 
-def of_rexsonovqa(shared: Path) -> Iterator[Found]:
-    found = read(shared, "rexsonovqa")
+def of_rexsonovqa(folder: Path) -> Iterator[Found]:
+    found = read(folder, "rexsonovqa")
     for number in range(1, 9):
         table = found["tables"][f"Table A{number}"]
         format_ = "mcq" if table["format"] == "mcq" else "free"
@@ -125,16 +125,16 @@ def of_rexsonovqa(shared: Path) -> Iterator[Found]:
         yield "rexsonovqa", "section5", "Gemini 3 Pro", name, text[name]
 
 
-def test_results_that_no_study_fills_are_there_too(shared_real: Path) -> None:
+def test_results_that_no_study_fills_are_there_too(shared_published: Path) -> None:
     for number in (7, 8):
         assert (
-            published("ctlesionvqa")[f"table{number}"] == read(shared_real.parent, f"ctlesionvqa_table{number}")["rows"]
+            published("ctlesionvqa")[f"table{number}"] == read(shared_published, f"ctlesionvqa_table{number}")["rows"]
         )
 
 
 @pytest.mark.parametrize("of", [of_fetal_gauge, of_u2_bench, of_ctlesionvqa, of_rexsonovqa])
-def test_cells_equal_the_record(of: Any, shared_real: Path) -> None:
-    cells = list(of(shared_real.parent))
+def test_cells_equal_the_record(of: Any, shared_published: Path) -> None:
+    cells = list(of(shared_published))
     benchmark = cells[0][0]
     known = tables(benchmark)
     for _, table, model, column, value in cells:

@@ -12,6 +12,7 @@ import pytest
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS
 from medtune.trainer.commands.cli import main
+from tests.golden.files import COLLECTED
 
 NAMES = ("iodine", "gadolinium", "null", "none")
 TABLES = {
@@ -27,20 +28,15 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def cases(shared_real: Path) -> Path:
-    return shared_real.parent / "cases"
-
-
 def prepared(table: Path, images: Path, out: Path, *more: str) -> Path:
     assert main(["prepare", "vqa", "--from", str(table), "--images", str(images), "--out", str(out), *more]) == 0
     return out
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_has_one_kind_for_each_question(cases: Path, tmp_path: Path, name: str) -> None:
+def test_a_table_has_one_kind_for_each_question(tmp_path: Path, name: str) -> None:
     kinds, options, answers, count = TABLES[name]
-    table = Path(shutil.copy(cases / "tables" / name, tmp_path))
+    table = Path(shutil.copy(COLLECTED / "tables" / name, tmp_path))
     made = open_prepared(prepared(table, tmp_path, tmp_path / "out", "--without-media"))
     asked = [question for split in SPLITS for question in made.questions(split)]
     assert {question.answer_kind for question in asked} == kinds
@@ -49,8 +45,8 @@ def test_a_table_has_one_kind_for_each_question(cases: Path, tmp_path: Path, nam
     assert len(asked) == count
 
 
-def test_replies_with_decimal_commas_are_right(cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = cases / "tables" / "decimal_comma_replies"
+def test_replies_with_decimal_commas_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = COLLECTED / "tables" / "decimal_comma_replies"
     out = prepared(given / "u.csv", given, tmp_path / "out")
     capsys.readouterr()
     said = ["score", "vqa", "--predictions", str(given / "pred.jsonl"), "--questions", str(out)]
@@ -58,8 +54,9 @@ def test_replies_with_decimal_commas_are_right(cases: Path, tmp_path: Path, caps
     assert any(line.split()[:2] == ["pred", "1.000"] for line in capsys.readouterr().out.splitlines())
 
 
-def test_pictures_are_shown_as_they_are_or_refused_by_name(cases: Path, tmp_path: Path) -> None:
-    files = [file for folder in ("images", "dicoms") for file in (cases / folder).iterdir() if file.suffix != ".npy"]
+def test_pictures_are_shown_as_they_are_or_refused_by_name(tmp_path: Path) -> None:
+    folders = (COLLECTED / "images", COLLECTED / "dicoms")
+    files = [file for folder in folders for file in folder.iterdir() if file.suffix != ".npy"]
     for file in files:
         shutil.copy(file, tmp_path)
     rows = [[file.name, "What is it?", "a cyst", file.name, "test"] for file in files]
@@ -70,7 +67,7 @@ def test_pictures_are_shown_as_they_are_or_refused_by_name(cases: Path, tmp_path
     wrong = {rows[each["row"] - 1][0]: each["reason"] for each in rejects}
     assert wrong.keys() == REFUSED.keys()
     assert all(wrong[name].startswith(reason) for name, reason in REFUSED.items())
-    truth_HW = np.load(cases / "images" / "truth.npy").astype(int)
+    truth_HW = np.load(COLLECTED / "images" / "truth.npy").astype(int)
     groups = open_prepared(out).groups("test")
     shown = [np.asarray(PIL.Image.open(group.media[0].path).convert("L")).astype(int) for group in groups]
     true = [group for group, shown_HW in zip(groups, shown, strict=True) if np.abs(shown_HW - truth_HW).max() <= 1]

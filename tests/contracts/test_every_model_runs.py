@@ -1,11 +1,10 @@
 """Every tiny twin through the whole command: zero-shot, a LoRA step, both readings, save, load, the same answers again.
 
-On real breast ultrasound where ../shared is there, else on the synthetic tree; those that take videos on the real clips
-as well; all twins in one process.
+On real breast ultrasound where it lies beside the checkout, else on the synthetic tree; those that take videos on the
+real clips as well; all twins in one process.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,8 +16,8 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release
+from tests.golden.files import shared_folder
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 from tests.soak import in_suites
 
@@ -32,7 +31,7 @@ VIDEO_TWINS = in_suites(OF_VIDEOS, slow=VIDEO_SLOW)
 
 @pytest.fixture(scope="module")
 def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    real = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared")) / "real" / "busi"
+    real = shared_folder() / "real" / "busi"
     if not real.is_dir():
         return prepared_tiny
     out = tmp_path_factory.mktemp("real") / "busi"

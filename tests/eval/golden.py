@@ -1,4 +1,4 @@
-"""Finds recorded values and compares numbers with them.
+"""Reads recorded metric values and compares numbers with them.
 
 Two sets of recorded values exist, and a file of one set may hold keys that the other lacks. What a file lacks is not
 demanded: it equals everything. That would hide a misspelt key, so reads are noted, and `test_golden_files` fails if a
@@ -16,23 +16,16 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.golden.files import golden_file
+
 NOTED_IN = "MEDTUNE_GOLDEN_READS"
 """Environment variable with the path of a file to which the paths of all keys that are read are appended."""
 
 
-def golden_root() -> Path:
-    """Returns the folder of recorded values."""
-    return Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden")
-
-
 def recorded(name: str, folder: str = "metrics") -> dict[str, Any]:
     """Returns a file of recorded metric values; skips the test, or fails it where they are required."""
-    path = golden_root() / folder / name
-    if not path.is_file():
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {path}")
-        pytest.skip(f"no recorded values at {path}; set MEDTUNE_GOLDEN")
-    found: dict[str, Any] = Record(json.loads(path.read_text("utf-8")), (name,))
+    said = json.loads(golden_file(f"{folder}/{name}").read_text("utf-8"))
+    found: dict[str, Any] = Record(said, (name,))
     return found
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.eval.golden import NOTED_IN, golden_root
+from tests.eval.golden import NOTED_IN
+from tests.golden.files import RECORDED, golden_files, golden_root, missing
 from tests.ranks import run_ranks
 
 ROOT = Path(__file__).parents[2]
@@ -36,14 +37,13 @@ OPTIONAL = {
 """A few keys of every kind, for a set that lacks them."""
 
 
-def _required() -> list[Path]:
-    folders = [golden_root() / name for name in FOLDERS]
-    for folder in folders:
-        if not folder.is_dir():
-            if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-                pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {folder}")
-            pytest.skip(f"no recorded values at {folder}; set MEDTUNE_GOLDEN")
-    return folders
+def _required() -> dict[str, list[Path]]:
+    """Returns the files of each folder."""
+    found = {name: golden_files(name) for name in FOLDERS}
+    for name, files in found.items():
+        if not files:
+            missing(golden_root() / name, RECORDED)
+    return found
 
 
 def _golden_tests(golden: Path, reads: Path) -> None:
@@ -77,7 +77,7 @@ def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.slow
 def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
-    folders, reads = _required(), tmp_path / "reads"
+    recorded, reads = _required(), tmp_path / "reads"
     reads.touch()
     _golden_tests(golden_root(), reads)
     read = {tuple(json.loads(line)) for line in reads.read_text("utf-8").splitlines()}
@@ -85,8 +85,8 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     whole = {path[:-1] for path in read if path[-1] == "*"}
     unread = [
         ".".join(path)
-        for folder in folders
-        for file in sorted(folder.glob("*.json"))
+        for files in recorded.values()
+        for file in files
         for path in dict.fromkeys(_keys(json.loads(file.read_text("utf-8")), (file.name,)))
         if path[1] == "expected"
         and not set(TOLD) & set(path)
@@ -98,8 +98,10 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
-    for folder in _required():
-        shutil.copytree(folder, tmp_path / folder.name)
+    for folder, files in _required().items():
+        (tmp_path / folder).mkdir()
+        for file in files:
+            shutil.copy(file, tmp_path / folder)
     for name, keys in OPTIONAL.items():
         path = next((found for folder in FOLDERS if (found := tmp_path / folder / name).is_file()), None)
         if path is None:

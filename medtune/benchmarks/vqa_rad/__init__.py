@@ -104,7 +104,7 @@ RELEASES = {
 }
 """The known releases by their numbers of train and test rows.
 
-Source: ../shared/specs/medical_vqa.md, section 2, counted in the files and quoted from the hub card.
+Source: counted in the files and quoted from the hub card of flaviagiammarino/vqa-rad.
 """
 TYPES = {
     "MODALITY": "modality", "PLANE": "plane", "ORGAN": "organ", "ABN": "abnormality", "PRES": "presence",

@@ -3,7 +3,7 @@
 Shape legend: B volumes, N features, D feature width, Q queries, E embedding width.
 
 Source: attentional pooling of CoCa (Yu et al., arXiv 2205.01917) with the sizes of CT-CHAT@33c9b973, no code taken
-(CC-BY-NC-SA); checked against golden/ctchat-projector.json.
+(CC-BY-NC-SA); checked against tests/golden/ctchat-projector.json.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 Shape legend: B scans, N features, D feature width, Q latents, E embedding width.
 
 Source: chaoyi-wu/RadFM@9efba84c (resampler of the Flamingo kind, arXiv 2204.14198); checked against
-golden/radfm-vision.json.
+tests/golden/radfm-vision.json.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Shape legend: B volumes, z, h, w the grid's sides, N tokens, D feature width, E embedding width.
 
-Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against golden/m3d-vision.json.
+Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against tests/golden/m3d-vision.json.
 """
 
 import math

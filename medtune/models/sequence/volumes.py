@@ -6,7 +6,7 @@
     BOS [visual tokens] QUESTION ANSWER EOS
 
 Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; BAAI-DCAI/M3D@63e72005, checked against
-golden/m3d-sequence.json.
+tests/golden/m3d-sequence.json.
 
 Lays out scans and a question for RadFM, where scans may stand anywhere in the question and in the answer.
 
@@ -15,7 +15,7 @@ Lays out scans and a question for RadFM, where scans may stand anywhere in the q
 A scan takes 34 places: 32 tokens of the resampler between a learned opening tag and a learned closing tag. By default
 one scan stands before the question.
 
-Source: chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-sequence.json.
+Source: chaoyi-wu/RadFM@9efba84c; checked against tests/golden/radfm-sequence.json.
 
 Lays out a volume and a question for CT-CHAT: Llama 3's turns, the volume first, a task token behind the question.
 

@@ -9,8 +9,8 @@ Three peculiarities of the published code are kept, because the weights were tra
 Shape legend: B volumes, T depth, H, W in voxels; t, h, w the same in patches; R rows of a stack, L tokens of a row,
 A heads, E head width, D feature width, K codes, N = h * w patches.
 
-Source: ibrahimethemhamamci/CT-CLIP@a2a155c6 as described in its paper and our specs, no code taken (CC-BY-NC-SA);
-checked against golden/ctclip-vision.json.
+Source: ibrahimethemhamamci/CT-CLIP@a2a155c6 and its paper, read for facts, no code taken (CC-BY-NC-SA);
+checked against tests/golden/ctclip-vision.json.
 The bias of its attention is the continuous position bias of Swin Transformer V2 (Liu et al., arXiv 2111.09883) with
 two hidden layers and leaky ReLU of slope 0.1.
 """

@@ -2,7 +2,7 @@
 
 Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width.
 
-Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/merlin-vision.json.
+Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against tests/golden/merlin-vision.json.
 """
 
 import math

@@ -3,7 +3,7 @@
 Shape legend: B volumes, C channels, H height, W width, Z depth in voxels; h, w, z the same in patches; N = h * w * z
 tokens, D feature width.
 
-Source: our specs of the public release, chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-vision.json.
+Source: chaoyi-wu/RadFM@9efba84c, read for facts; checked against tests/golden/radfm-vision.json.
 """
 
 from dataclasses import dataclass

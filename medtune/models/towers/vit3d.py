@@ -6,7 +6,7 @@ patch tokens behind its final norm.
 Shape legend: B volumes, Z depth, H height, W width in voxels; z, h, w the same in patches; N = z * h * w tokens,
 D feature width.
 
-Source: BAAI-DCAI/M3D@63e72005 (select_layer -1, select_feature "patch"); checked against golden/m3d-vision.json.
+Source: BAAI-DCAI/M3D@63e72005 (select_layer -1, select_feature "patch"); checked against tests/golden/m3d-vision.json.
 """
 
 from dataclasses import dataclass

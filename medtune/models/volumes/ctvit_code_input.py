@@ -5,7 +5,7 @@ voxels. The projector and the language model get the same numbers from all three
 
 Shape legend: T, H, W depth, height and width in voxels; t, h, w the same in patches; D feature width.
 
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973 as our specs describe it, no code taken (CC-BY-NC-SA).
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973, read for facts, no code taken (CC-BY-NC-SA).
 """
 
 import hashlib

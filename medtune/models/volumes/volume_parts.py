@@ -4,8 +4,8 @@ RadFM takes volumes, and images as scans of four equal slices, which may share a
 
 Shape legend: C channels, H height, W width, D depth; other axes are the tower's own.
 
-Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, as our specs describe them. The published
-code also crops images at random, even at test time; that is left out here.
+Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, read for facts. The published code
+also crops images at random, even at test time; that is left out here.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -62,8 +62,8 @@ def test_golden_table3_averages() -> None:
     assert sorted(different) == sorted(row[:4] for row in golden["expected"]["cells_not_equal_to_3_places"])
 
 
-def test_the_published_rows_are_the_printed_ones(shared_real: Path) -> None:
-    printed = json.loads((shared_real.parent / "published" / "ctlesionvqa_table3.json").read_text("utf-8"))
+def test_the_published_rows_are_the_printed_ones(shared_published: Path) -> None:
+    printed = json.loads((shared_published / "ctlesionvqa_table3.json").read_text("utf-8"))
     assert published("ctlesionvqa")["table3"] == printed["rows"]
 
 

@@ -161,8 +161,8 @@ def test_real_questions_are_sent_as_they_were_released(
     assert {as_released(question) for question in questions} == released_questions(tmp_path)
 
 
-def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
-    folder = shared_real.parent / "published" / "prompts"
+def test_the_papers_prompt_is_sent_verbatim(shared_published: Path, tmp_path: Path) -> None:
+    folder = shared_published / "prompts"
     said = (folder / "rex_inference.txt").read_text("utf-8").strip()
     raw, out, file = tmp_path / "raw", tmp_path / "prepared", tmp_path / "prompts.yaml"
     write_example("rexsonovqa", raw)
@@ -234,8 +234,8 @@ def test_the_words_are_read_verbatim_and_no_gap_is_filled_twice(script: Path) ->
     assert strict.user_words == words.user_words
 
 
-def test_the_papers_instructions_come_through_verbatim(shared_real: Path, script: Path) -> None:
-    folder = shared_real.parent / "published" / "prompts"
+def test_the_papers_instructions_come_through_verbatim(shared_published: Path, script: Path) -> None:
+    folder = shared_published / "prompts"
     system, strict = ((folder / f"rex_judge_{name}.txt").read_text("utf-8") for name in ("system", "strict"))
     assert '"""' not in system + strict
     assert "\\" not in system + strict

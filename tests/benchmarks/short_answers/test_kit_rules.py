@@ -17,6 +17,7 @@ from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.short_answers.real_questions import real_questions, real_test_questions, right_replies
+from tests.golden.files import FACTS, shared_part
 from tests.soak import sample_and_all
 
 NAMES = ("vqa_rad", "slake", "path_vqa")
@@ -123,9 +124,9 @@ def test_a_part_of_the_test_is_not_the_benchmark() -> None:
     assert missing([replace(example, id=str(number)) for number in range(451)]) == ""
 
 
-def test_printed_rows_are_those_of_the_facts(shared_real: Path) -> None:
+def test_printed_rows_are_those_of_the_facts() -> None:
     """The figures of the tables stand word for word in the specification that was checked against the sources."""
-    said = (shared_real.parent / "specs" / "medical_vqa.md").read_text("utf-8").partition("## 10.")[2]
+    said = shared_part("specs/medical_vqa.md", FACTS).read_text("utf-8").partition("## 10.")[2]
     for name in NAMES:
         for table in json.loads(json.dumps(published(name)["tables"])):
             for _, *numbers in table["rows"]:

@@ -144,8 +144,8 @@ def kit(tmp_path: Path) -> Path:
     return prompts_file(tmp_path / "kit.yaml", {"DD 23": "Finding?", "CVE 18": "Share?", **PLACES})
 
 
-def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_real: Path, whole: Path) -> None:
-    folder = shared_real.parent / "published" / "prompts"
+def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_published: Path, whole: Path) -> None:
+    folder = shared_published / "prompts"
     prepared = _prepare(whole, folder)
     wanted = {each: (folder / file).read_text("utf-8").strip() for file, those in PAPER.items() for each in those}
     sent = _sent(prepared, "image")["image"]
@@ -187,7 +187,7 @@ def test_the_kits_gaps_hold_the_cells_as_they_are_and_its_own_words_where_they_a
     }
 
 
-def test_prompts_in_the_kits_code_are_read_and_the_code_does_not_run(shared_real: Path, tmp_path: Path) -> None:
+def test_prompts_in_the_kits_code_are_read_and_the_code_does_not_run(tmp_path: Path) -> None:
     for name in ("cla_prompt.json", "mea_prompt.json"):
         (tmp_path / name).write_text("{}")
     for name, code in CODE.items():
@@ -220,8 +220,8 @@ def test_code_that_is_not_the_kits_is_named(name: str, old: str, new: str, messa
         read(tmp_path)
 
 
-def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_real: Path, tmp_path: Path) -> None:
-    folder, raw = shared_real.parent / "published" / "prompts", tmp_path / "raw"
+def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_published: Path, tmp_path: Path) -> None:
+    folder, raw = shared_published / "prompts", tmp_path / "raw"
     for task, dataset in (("DD", "23"), ("VRA", "37"), ("VRA", "anatomy"), ("CVE", "18")):
         _write(raw, f"{task}/{dataset}.tsv", _row(task, dataset) | {"anatomy_location": "Some_Organ"})
     prepared = _prepare(raw, folder)
@@ -241,9 +241,9 @@ def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_re
     assert "some organ" in sent["with_anatomy"]["CVE 18"][0]
 
 
-def test_the_ablation_needs_both_halves_and_words_for_them(shared_real: Path, kit: Path, tmp_path: Path) -> None:
+def test_the_ablation_needs_both_halves_and_words_for_them(shared_published: Path, kit: Path, tmp_path: Path) -> None:
     _write(tmp_path / "raw", "DD/23.tsv", _row("DD", "23"))
-    prepared = _prepare(tmp_path / "raw", shared_real.parent / "published" / "prompts")
+    prepared = _prepare(tmp_path / "raw", shared_published / "prompts")
     with pytest.raises(ValueError, match=r"wanted with_anatomy and without_anatomy in eval\.conditions"):
         _sent(prepared, "image", "with_anatomy")
     prepared = _prepare(tmp_path / "raw", kit)

@@ -30,6 +30,7 @@ from pydicom.uid import (
 
 from medtune.data.media.images import decode_image, image_size
 from medtune.data.types import Size
+from tests.golden.files import COLLECTED
 
 SECRET = "Secret^Patient"
 
@@ -328,8 +329,8 @@ def test_an_encoding_that_nothing_decodes_is_named(tmp_path: Path) -> None:
         decode_image(path)
 
 
-def test_the_files_that_failed_equal_another_reader(shared_real: Path) -> None:
-    plain, padded = (shared_real.parent / "cases" / "dicoms" / name for name in ("00_plain.dcm", "02_padding_high.dcm"))
+def test_the_files_that_failed_equal_another_reader() -> None:
+    plain, padded = (COLLECTED / "dicoms" / name for name in ("00_plain.dcm", "02_padding_high.dcm"))
     for path in (plain, padded):
         dataset = pydicom.dcmread(path)
         values = _read_by_itk(path)

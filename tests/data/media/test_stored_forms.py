@@ -19,6 +19,7 @@ from medtune.data.media.videos.read import read_video
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaRef, Size
+from tests.golden.files import COLLECTED
 
 Order = Literal["<", ">"]
 ORDERS: tuple[Order, ...] = ("<", ">")
@@ -28,11 +29,6 @@ TURNS = {
     5: lambda a: a.T, 6: lambda a: a.T[:, ::-1], 7: lambda a: a.T[::-1, ::-1], 8: lambda a: a.T[::-1],
 }  # fmt: skip
 """How the stored pixels are shown, by TIFF's orientation. Source: TIFF 6.0, section 8, Orientation."""
-
-
-@pytest.fixture
-def cases(shared_real: Path) -> Path:
-    return shared_real.parent / "cases"
 
 
 def tiff(path: Path, stored_HW: NDArray[np.generic], *, photometric: int, turn: int, order: Order) -> None:
@@ -86,16 +82,16 @@ def test_a_tiff_is_read_as_its_tags_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["14_exif6.tif", "15_mpo.jpg", "17_miniswhite16.tif", "20_uint32.tif"])
-def test_a_collected_picture_shows_the_truth(cases: Path, name: str) -> None:
-    truth_HW = np.load(cases / "images" / "truth.npy").astype(int)
-    read_HW = decode_image(cases / "images" / name).pixels_HWC[..., 0].astype(int)
+def test_a_collected_picture_shows_the_truth(name: str) -> None:
+    truth_HW = np.load(COLLECTED / "images" / "truth.npy").astype(int)
+    read_HW = decode_image(COLLECTED / "images" / name).pixels_HWC[..., 0].astype(int)
     assert np.abs(read_HW - truth_HW).max() <= (2 if name.endswith("jpg") else 0)
-    assert image_size(cases / "images" / name) == Size(160, 96)
+    assert image_size(COLLECTED / "images" / name) == Size(160, 96)
 
 
-def test_the_pictures_behind_a_first_one_are_counted(cases: Path, tmp_path: Path) -> None:
+def test_the_pictures_behind_a_first_one_are_counted(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    shutil.copy(cases / "images" / "15_mpo.jpg", tmp_path / "raw" / "a.jpg")
+    shutil.copy(COLLECTED / "images" / "15_mpo.jpg", tmp_path / "raw" / "a.jpg")
     (tmp_path / "raw" / "data.csv").write_text("image,question,answer,split\na.jpg,What?,a cyst,test\n")
     made = prepare(find_source("table"), benchmark="vqa", root=tmp_path / "raw" / "data.csv", out=tmp_path / "out")
     assert any(
@@ -103,16 +99,16 @@ def test_the_pictures_behind_a_first_one_are_counted(cases: Path, tmp_path: Path
     )
 
 
-def test_a_picture_that_is_all_in_its_transparency_is_refused(cases: Path, tmp_path: Path) -> None:
+def test_a_picture_that_is_all_in_its_transparency_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"29_black.*laid over black, the picture is of one colour.*transparency"):
-        decode_image(cases / "images" / "29_black_on_transparent.png")
+        decode_image(COLLECTED / "images" / "29_black_on_transparent.png")
     PIL.Image.new("RGBA", (4, 4), (0, 0, 0, 255)).save(tmp_path / "black.png")
     assert not decode_image(tmp_path / "black.png").pixels_HWC.any()
 
 
-def dicom(cases: Path, path: Path, *, implicit: bool = False, **tags: Any) -> Path:
+def dicom(path: Path, *, implicit: bool = False, **tags: Any) -> Path:
     """Writes the plain file of the cases with other tags."""
-    dataset = pydicom.dcmread(cases / "dicoms" / "00_plain.dcm")
+    dataset = pydicom.dcmread(COLLECTED / "dicoms" / "00_plain.dcm")
     for name, value in tags.items():
         if name.startswith("PixelPadding"):
             dataset.add_new(name, "US", value)
@@ -128,24 +124,22 @@ def dicom(cases: Path, path: Path, *, implicit: bool = False, **tags: Any) -> Pa
 @pytest.mark.parametrize("interpretation", ["MONOCHROME1", "MONOCHROME2"])
 @pytest.mark.parametrize(("padding", "limit"), [(4095, None), (0, None), (4000, 4095), (4095, 4000)])
 def test_padding_takes_no_part_in_the_stretch(
-    cases: Path, tmp_path: Path, implicit: bool, interpretation: str, padding: int, limit: int | None
+    tmp_path: Path, implicit: bool, interpretation: str, padding: int, limit: int | None
 ) -> None:
     inside_HW = np.arange(96 * 160, dtype=np.uint16).reshape(96, 160) % 500 + 1000
     stored_HW = inside_HW.copy()
     stored_HW[:10] = padding
     more = {} if limit is None else {"PixelPaddingRangeLimit": limit}
     tags = {"PixelPaddingValue": padding, "PhotometricInterpretation": interpretation, "PixelData": stored_HW.tobytes()}
-    read_HW = decode_image(dicom(cases, tmp_path / "padded.dcm", implicit=implicit, **{**tags, **more})).pixels_HWC[
-        ..., 0
-    ]
+    read_HW = decode_image(dicom(tmp_path / "padded.dcm", implicit=implicit, **{**tags, **more})).pixels_HWC[..., 0]
     wanted_HW = np.rint((inside_HW - 1000.0) / 499 * 255)
     wanted_HW = 255 - wanted_HW if interpretation == "MONOCHROME1" else wanted_HW
     assert np.abs(read_HW[10:] - wanted_HW[10:]).max() <= 1
     assert not read_HW[:10].any()
 
 
-def test_padding_of_the_collected_file_leaves_its_grey_levels(cases: Path) -> None:
-    assert len(np.unique(decode_image(cases / "dicoms" / "02_padding_high.dcm").pixels_HWC)) > 150
+def test_padding_of_the_collected_file_leaves_its_grey_levels() -> None:
+    assert len(np.unique(decode_image(COLLECTED / "dicoms" / "02_padding_high.dcm").pixels_HWC)) > 150
 
 
 @pytest.mark.parametrize(
@@ -158,31 +152,33 @@ def test_padding_of_the_collected_file_leaves_its_grey_levels(cases: Path) -> No
         ({"Rows": 0}, r"Rows \(0028,0010\) and Columns \(0028,0011\) are 0 and 160"),
     ],
 )
-def test_a_tag_without_sense_is_named(cases: Path, tmp_path: Path, tags: dict[str, Any], message: str) -> None:
+def test_a_tag_without_sense_is_named(tmp_path: Path, tags: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=rf"odd\.dcm: {message}"):
-        decode_image(dicom(cases, tmp_path / "odd.dcm", **tags))
+        decode_image(dicom(tmp_path / "odd.dcm", **tags))
 
 
 @pytest.mark.parametrize("degrees", [0, 90, 180, 270])
-def test_a_film_is_shown_upright(cases: Path, tmp_path: Path, degrees: int) -> None:
+def test_a_film_is_shown_upright(tmp_path: Path, degrees: int) -> None:
     import av
 
     path = tmp_path / "turned.mp4"
-    with av.open(str(cases / "videos" / "cfr.mp4")) as given, av.open(str(path), "w") as made:
+    with av.open(str(COLLECTED / "videos" / "cfr.mp4")) as given, av.open(str(path), "w") as made:
         stream = made.add_stream_from_template(given.streams.video[0])
         stream.set_display_rotation(degrees)
         for packet in given.demux(video=0):
             if packet.size:
                 packet.stream = stream
                 made.mux(packet)
-    plain, turned = (read_video(MediaRef(file, kind="video")) for file in (cases / "videos" / "cfr.mp4", path))
+    plain, turned = (read_video(MediaRef(file, kind="video")) for file in (COLLECTED / "videos" / "cfr.mp4", path))
     # FFmpeg's rotation goes against the clock.
     assert np.array_equal(np.rot90(plain.frames_THWC, degrees // 90, (1, 2)), turned.frames_THWC)
     assert timeline(path).size == Size(*turned.frames_THWC.shape[2:0:-1])
 
 
-def test_the_collected_film_is_upright(cases: Path) -> None:
-    plain, turned = (read_video(MediaRef(cases / "videos" / f"{name}.mp4", kind="video")) for name in ("cfr", "rot90"))
+def test_the_collected_film_is_upright() -> None:
+    plain, turned = (
+        read_video(MediaRef(COLLECTED / "videos" / f"{name}.mp4", kind="video")) for name in ("cfr", "rot90")
+    )
     assert np.array_equal(np.rot90(plain.frames_THWC, -1, (1, 2)), turned.frames_THWC)
 
 

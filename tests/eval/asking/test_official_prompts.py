@@ -217,10 +217,10 @@ def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
     assert with_prepared_prompts(find_benchmark("u2_bench"), prepared).wording == OUR_WORDING
 
 
-def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_real: Path) -> None:
+def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_published: Path) -> None:
     sentences = {
         sentence.strip()
-        for path in (shared_real.parent / "published" / "prompts").glob("*.txt")
+        for path in (shared_published / "prompts").glob("*.txt")
         for sentence in path.read_text("utf-8").replace("\n", ". ").split(". ")
         if len(sentence.strip()) > 60
     }

@@ -1,7 +1,6 @@
 """Compares sequences and tensor names with what was recorded from published checkpoints' own files."""
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -27,25 +26,21 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen2vl, build_qwen3vl, build_qwen25vl
 from medtune.models.zoo.nano_hub import build_gemma3, build_mllama
+from tests.golden.files import golden_file, golden_files
 from tests.models.transformers_vlm.test_parity import whole
 from tests.models.twins import twin
 
-FOLDER = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden") / "checkpoints"
+FOLDER = "checkpoints"
 NAMES = "hub_key_patterns"
 CONTEXT = 128000
 
 
 def recorded(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {path}")
-        pytest.skip(f"no recorded values at {path}; set MEDTUNE_GOLDEN")
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    found: dict[str, Any] = json.loads(golden_file(f"{FOLDER}/{name}.json").read_text("utf-8"))
     return found
 
 
-FILES = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != NAMES) or ["qwen25vl_7b"]
+FILES = sorted(path.stem for path in golden_files(FOLDER) if path.stem != NAMES) or ["qwen25vl_7b"]
 each_file = pytest.mark.parametrize("name", FILES)
 
 
@@ -246,7 +241,8 @@ REDUCED: dict[str, Callable[[dict[str, int]], Nano]] = {
 }
 WITH_NAMES = [
     name
-    for path in FOLDER.glob(f"{NAMES}.json")
+    for path in golden_files(FOLDER)
+    if path.stem == NAMES
     for name, said in json.loads(path.read_text("utf-8")).items()
     if "patterns" in said
 ] or ["qwen25vl_7b"]

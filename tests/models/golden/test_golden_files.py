@@ -1,7 +1,6 @@
 """Tests that the models agree with every golden file, and that a wrong model does not."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tests.golden.files import golden_file, golden_files
 from tests.models.golden import preprocess, sequence, towers
 from tests.models.golden.file import GoldenFile, draw, read_golden
 
@@ -140,26 +140,18 @@ SLOW = ("m3d-vision", "ctclip-preprocess")
 """Full-size towers, or volumes of 55 million voxels: too long for the quick tests on a shared core."""
 
 
-ROOT = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden")
-
-
 def _parameters() -> list[Any]:
-    found = [path for path in sorted(ROOT.glob("*.json")) if "case" in json.loads(path.read_text("utf-8"))]
+    found = [path for path in golden_files(".") if "case" in json.loads(path.read_text("utf-8"))]
     return [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem.startswith(SLOW) else []) for p in found]
 
 
-def _shared(name: str) -> dict[str, Any]:
-    path = ROOT / name
-    if not path.is_file():
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {path}")
-        pytest.skip(f"no recorded values at {path}; set MEDTUNE_GOLDEN")
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+def _recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(golden_file(name).read_text("utf-8"))
     return found
 
 
 def test_golden_files_are_there() -> None:
-    _shared("ctchat-projector.json")
+    _recorded("ctchat-projector.json")
     assert len(_parameters()) >= 12
 
 
@@ -183,14 +175,14 @@ def test_golden_generator_gives_the_worked_examples() -> None:
 
 
 def test_golden_first_value_that_differs_is_named(tmp_path: Path) -> None:
-    said = _shared("ctchat-projector.json")
+    said = _recorded("ctchat-projector.json")
     said["outputs"]["b/normed"]["values"][3] += 1.0
     (tmp_path / "wrong.json").write_text(json.dumps(said), "utf-8")
     assert (verify_file(tmp_path / "wrong.json").difference or "").startswith("b/normed: 1 of")
 
 
 def test_golden_weights_that_do_not_fit_are_listed(tmp_path: Path) -> None:
-    said = _shared("ctchat-projector.json")
+    said = _recorded("ctchat-projector.json")
     said["weights"]["model.mm_projector.attn_pool.extra"] = {"shape": [2], "shift": 0, "scale": 1}
     path = tmp_path / "extra.json"
     path.write_text(json.dumps(said), "utf-8")
@@ -224,7 +216,7 @@ def _whole(values: list[list[int]]) -> dict[str, Any]:
 
 def _radfm(question: list[int | str], answer: list[int | str], sample: dict[str, Any]) -> dict[str, Any]:
     """Returns a file of one sample whose ids are those of the words and, for a number, of the scan with that number."""
-    said = _shared("radfm-sequence.json")
+    said = _recorded("radfm-sequence.json")
     config, words = said["config"], said["config"]["words"]
 
     def ids(pieces: list[int | str]) -> list[int]:
@@ -316,7 +308,7 @@ def test_golden_first_channels_of_a_batch(is_nested: bool) -> None:
 
 
 def test_golden_batch_of_two_reports(tmp_path: Path) -> None:
-    said = _shared("merlin-report-tokens.json")
+    said = _recorded("merlin-report-tokens.json")
     recorded = said["outputs"]["a/adapter_tokens"]
     said["inputs"] = {"a": {**said["inputs"]["a"], "shape": [2, *said["inputs"]["a"]["shape"][1:]]}}
     # The first volume is drawn as in the shared file, so that its values are those recorded there.

@@ -1,7 +1,6 @@
 """Tests of `medtune judge`: verdicts on runs and files, the scores after it, and the agreement with a person."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,19 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from tests.conftest import REPOSITORY
 from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure
 from tests.models.test_local_judge import VERDICT, write_tiny_judge
 from tests.trainer.commands.conftest import VARIABLE, free_questions, rubric
 from tests.trainer.conftest import Capture, Told, json_of
 
-PROMPTS = REPOSITORY.parent / "shared" / "published" / "prompts"
 OFFICIAL = ("rex_judge_system.txt", "rex_judge_strict.txt")
 
 
 @pytest.fixture(scope="module")
-def official() -> tuple[str, str]:
+def official(shared_published: Path) -> tuple[Path, ...]:
     """Two files with instructions for the judge: those of the paper, and their block on strictness."""
-    if not PROMPTS.is_dir():
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {PROMPTS}")
-        pytest.skip(f"no {PROMPTS}")
-    system, strict = ((PROMPTS / name).read_text("utf-8") for name in OFFICIAL)
-    return system, strict
+    return tuple(shared_published / "prompts" / name for name in OFFICIAL)
 
 
 @pytest.fixture
@@ -144,15 +136,16 @@ class LLMJudge:
 
 
 def test_published_instructions_are_sent_verbatim_and_strictly(
-    run: Path, judge_file: Path, chat: ChatServer, clips: Path, official: tuple[str, str]
+    run: Path, judge_file: Path, chat: ChatServer, clips: Path, official: tuple[Path, ...]
 ) -> None:
-    files = ",".join(str(PROMPTS / name) for name in OFFICIAL)
+    files = ",".join(map(str, official))
+    instructions = "\n\n".join(file.read_text("utf-8").strip() for file in official)
     assert main(["judge", str(run), "--judge", str(judge_file), "--set", f"prompt=[{files}]"]) == 0
     judged = [body for body in chat.bodies if body["model"] == "judge-1"]
     assert len(judged) == len(free_questions(clips))
     for body in judged:
         # The authors append the strictness block behind an empty line.
-        assert body["messages"][0] == {"role": "system", "content": "\n\n".join(text.strip() for text in official)}
+        assert body["messages"][0] == {"role": "system", "content": instructions}
         assert "STRICTNESS OVERRIDE" in body["messages"][0]["content"]
         assert body["temperature"] == 0
         assert body["response_format"]["json_schema"]["strict"] is True

@@ -7,6 +7,7 @@ import pytest
 
 from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
+from tests.golden.files import COLLECTED
 from tests.trainer.conftest import json_of
 from tests.trainer.own_data.forms import FORMS, NEW, UNKNOWN, Form, case, picture
 
@@ -59,8 +60,8 @@ def test_every_form_goes_from_its_files_to_predictions(form: Form, tmp_path: Pat
 
 
 @pytest.mark.soak
-def test_tables_that_once_failed_do_too(shared_real: Path, tmp_path: Path) -> None:
-    tables = sorted(path for path in (shared_real.parent / "cases" / "tables").glob("*.csv") if path.name != UNKNOWN)
+def test_tables_that_once_failed_do_too(tmp_path: Path) -> None:
+    tables = sorted(path for path in (COLLECTED / "tables").glob("*.csv") if path.name != UNKNOWN)
     assert len(tables) == 8
     for path in tables:
         (folder := tmp_path / path.stem).mkdir()

@@ -1,6 +1,5 @@
 """Tests that the recipes of the CTLesionVQA paper have every number of its Tables 2 and 9."""
 
-import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,6 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_table, first_recipe
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
-from tests.conftest import REPOSITORY
 from tests.trainer.conftest import Capture, Told, json_of
 
 ROW = {
@@ -33,19 +31,8 @@ OPTIMIZER = {"AdamW": "adamw", "AdamW (8-bit)": "adamw_8bit"}
 PRECISION = {"FP16": "16-mixed", "BF16": "bf16-mixed"}
 
 
-@pytest.fixture(scope="session")
-def published() -> Path:
-    folder = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared")) / "published"
-    if not folder.is_dir():
-        reason = f"the papers' tables are not at {folder}"
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return folder
-
-
-def _row(published: Path, table: int, model: str) -> dict[str, Any]:
-    rows = json_of(published / f"ctlesionvqa_table{table}.json")["rows"]
+def _row(shared_published: Path, table: int, model: str) -> dict[str, Any]:
+    rows = json_of(shared_published / f"ctlesionvqa_table{table}.json")["rows"]
     return next(dict(row) for row in rows if row["model"] == ROW[model])
 
 
@@ -54,8 +41,8 @@ def _preset(model: str) -> Recipe:
 
 
 @each_model
-def test_training_is_that_of_table_9(model: str, published: Path) -> None:
-    row, recipe = _row(published, 9, model), _preset(model)
+def test_training_is_that_of_table_9(model: str, shared_published: Path) -> None:
+    row, recipe = _row(shared_published, 9, model), _preset(model)
     train, learning = recipe.train, [how for how in recipe.model.tuning.parts().values() if how.mode != "frozen"]
     assert {how.lr for how in learning} == {row["learning_rate"]}
     assert train.optimizer == OPTIMIZER[row["optimizer"]]
@@ -72,8 +59,8 @@ def test_training_is_that_of_table_9(model: str, published: Path) -> None:
 
 
 @each_model
-def test_model_is_that_of_table_2(model: str, published: Path) -> None:
-    row, recipe = _row(published, 2, model), _preset(model)
+def test_model_is_that_of_table_2(model: str, shared_published: Path) -> None:
+    row, recipe = _row(shared_published, 2, model), _preset(model)
     vision, projector, language = recipe.model.tuning.parts().values()
     assert (vision.mode != "frozen", projector.mode != "frozen") == (row["vision_tuned"], row["projector_tuned"])
     assert {how.lr for how in (projector, language)} == {row["learning_rate"]}

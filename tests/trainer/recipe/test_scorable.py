@@ -316,18 +316,17 @@ def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*
     assert used.max_new_tokens == drawn.eval.max_new_tokens
 
 
-def test_the_protocol_of_ctlesionvqa_is_that_of_its_paper(shared_real: Path) -> None:
-    printed = json_of(shared_real.parent / "published" / "ctlesionvqa_text.json")
+def test_the_protocol_of_ctlesionvqa_is_that_of_its_paper(shared_published: Path) -> None:
+    printed = json_of(shared_published / "ctlesionvqa_text.json")
     (repeats,) = [row["value"] for row in printed["rows"] if row["key"] == "repeats"]
     protocol = find_benchmark("ctlesionvqa").protocol
     assert protocol is not None
     assert protocol.repeats == repeats
 
 
-def test_the_protocol_of_u2_bench_is_that_of_its_paper(shared_real: Path) -> None:
-    published = shared_real.parent / "published"
-    ablation = json_of(published / "u2bench_table3.json")["quoted"]
-    rows = json_of(published / "u2bench_text.json")["rows"]
+def test_the_protocol_of_u2_bench_is_that_of_its_paper(shared_published: Path) -> None:
+    ablation = json_of(shared_published / "u2bench_table3.json")["quoted"]
+    rows = json_of(shared_published / "u2bench_text.json")["rows"]
     protocol = find_benchmark("u2_bench").protocol
     assert protocol is not None
     passes = ablation["forward_passes_per_pair"]

@@ -14,6 +14,7 @@ from medtune.data.media.videos.read import read_video
 from medtune.data.prepared.copy_media import copy_media
 from medtune.data.types import MediaRef
 from tests.data.media.videos.synthetic_videos import counted, mp4
+from tests.golden.files import REAL, shared_part
 
 CODECS = {"libx264": ".mp4", "mpeg4": ".avi", "mjpeg": ".mkv", "ffv1": ".mkv", "mpeg2video": ".mpg"}
 """Codecs of which each kind of container that scanners and phones write is made."""
@@ -89,7 +90,7 @@ def test_real_clips_are_whole_and_the_damaged_case_is_not(shared_real: Path) -> 
     assert len(clips) == 4
     for clip in clips:
         check_frames(clip)
-    damaged = shared_real.parent / "cases" / "turn4" / "videos" / "F01_c3_damaged_middle.mp4"
+    damaged = shared_part("cases/turn4/videos/F01_c3_damaged_middle.mp4", REAL)
     with pytest.raises(ValueError, match=r"the video is damaged at 0\.00 s"):
         check_frames(damaged)
     with pytest.raises(ValueError, match=r"the video is damaged at 0\.00 s"):

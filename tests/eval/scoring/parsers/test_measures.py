@@ -2,13 +2,13 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.eval.scoring.parsers.measures import read_measure
+from tests.golden.files import COLLECTED
 
 LANGUAGES = {
     "en": (",", ".", "The lesion measures {} {}.", {"mm": "millimetres", "cm": "centimeters", "ml": "millilitres"}),
@@ -30,8 +30,8 @@ def written(value: int, decimals: int, language: str) -> str:
     return grouped + (f"{mark}{rest:0{decimals}d}" if decimals else "")
 
 
-def test_replies_are_read_as_a_careful_human_reads_them(shared_real: Path) -> None:
-    lines = (shared_real.parent / "cases" / "replies" / "measures.jsonl").read_text("utf-8").splitlines()
+def test_replies_are_read_as_a_careful_human_reads_them() -> None:
+    lines = (COLLECTED / "replies" / "measures.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     read = [(row["reply"], row["reading"], read_measure(row["reply"], row["unit"])) for row in rows]
     assert len(read) > 40

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
 from tests.eval.scoring.parsers import unseen_replies
 from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD
+from tests.golden.files import COLLECTED
 
 Listed = dict[tuple[str, ...], dict[str | None, tuple[str, ...]]]
 
@@ -28,8 +28,8 @@ def asked(text: str, options: tuple[str, ...]) -> Question:
 
 
 @pytest.mark.parametrize("name", ["choice", "hard_choice", "yes_no"])
-def test_few_replies_stay_unread_and_none_is_wrong_or_invented(shared_real: Path, name: str) -> None:
-    lines = (shared_real.parent / "cases" / "replies" / f"{name}.jsonl").read_text("utf-8").splitlines()
+def test_few_replies_stay_unread_and_none_is_wrong_or_invented(name: str) -> None:
+    lines = (COLLECTED / "replies" / f"{name}.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     for parser in (parse_closed, parse_choice) if name != "yes_no" else (parse_closed,):
         read = [(row, parser(row["reply"], asked(row["question"], tuple(row["options"])))) for row in rows]

@@ -4,8 +4,8 @@ Reads the encoding of a volume by CT-CHAT's tower from the files of its release:
 
 Shape legend: t, h, w patches along depth, height and width; D feature width.
 
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973, llava/serve/encode_script.py and llava/train/train.py, as our specs
-describe them, no code taken (CC-BY-NC-SA). The release's arrays are (1, 24, 24, 24, 512).
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973, llava/serve/encode_script.py and llava/train/train.py, read for
+facts, no code taken (CC-BY-NC-SA). The release's arrays are (1, 24, 24, 24, 512).
 """
 
 import json

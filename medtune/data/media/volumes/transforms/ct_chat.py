@@ -1,7 +1,7 @@
 """Transforms volumes as CT-CLIP and CT-CHAT do.
 
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973 llava/serve/encode_script.py and CT-CLIP@a2a155c6 scripts/data.py, as our
-specs describe them, no code taken (CC-BY-NC-SA); recorded values in golden/ctclip-preprocess.json.
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973 llava/serve/encode_script.py and CT-CLIP@a2a155c6 scripts/data.py, read for
+facts, no code taken (CC-BY-NC-SA); recorded values in tests/golden/ctclip-preprocess.json.
 """
 
 from __future__ import annotations

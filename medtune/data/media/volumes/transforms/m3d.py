@@ -1,7 +1,8 @@
 """Transforms volumes as the M3D models do.
 
-Source: BAAI-DCAI/M3D@63e72005, Data/process/m3d_cap_data_prepare.py; recorded values in golden/m3d-preprocess.json. The
-project trained on 8-bit slices that were windowed at their source and names no window; ours is the golden file's.
+Source: BAAI-DCAI/M3D@63e72005, Data/process/m3d_cap_data_prepare.py; recorded values in
+tests/golden/m3d-preprocess.json. The project trained on 8-bit slices that were windowed at their source and names no
+window; ours is the one in that file.
 """
 
 from collections.abc import Callable

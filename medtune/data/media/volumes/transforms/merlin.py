@@ -1,7 +1,7 @@
 """Transforms volumes as Merlin does.
 
-Source: merlin-vlm 0.0.7, merlin/data/monai_transforms.py; recorded values in golden/merlin-preprocess.json. The seed
-paper's Table 2 names the same size and spacing.
+Source: merlin-vlm 0.0.7, merlin/data/monai_transforms.py; recorded values in
+tests/golden/merlin-preprocess.json. The seed paper's Table 2 names the same size and spacing.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Transforms volumes as RadFM does.
 
-Source: chaoyi-wu/RadFM@9efba84c; recorded values in golden/radfm-preprocess.json. The published reader passes the array
-of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes up the axes; only files of its own slice converter are
-read as intended. Both ways are implemented; the intended one, `hwd`, is the default.
+Source: chaoyi-wu/RadFM@9efba84c; recorded values in tests/golden/radfm-preprocess.json. The published reader passes the
+array of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes up the axes; only files of its own slice
+converter are read as intended. Both ways are implemented; the intended one, `hwd`, is the default.
 """
 
 from dataclasses import dataclass
