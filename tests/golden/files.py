@@ -22,7 +22,7 @@ NOT_COPIED = {"metrics/rexsonovqa_published_scores.json"}
 """Recorded values that are read beside the checkout alone: scores of single items, by authors who gave no licence."""
 
 RECORDED = "recorded values"
-REAL = "files of real patients"
+REAL = "files of real patients or of a release"
 PUBLISHED = "the papers' own tables and prompts"
 FACTS = "the facts that were dug out of public code"
 ORIGINALS = "the originals of the copies"
