@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.studies.page import departure_table, paper_shaped, write_study
 from medtune.trainer.commands.arguments import Commands, add_overrides
 from medtune.trainer.launch.held import held
 from medtune.trainer.launch.slurm import SlurmArray, submit_array
 from medtune.trainer.recipe.schema import LogBlock
-from medtune.trainer.series.runs import refuse_launchers, run_unfinished
+from medtune.trainer.series.runs import arguments_of, refuse_launchers, run_unfinished
 from medtune.trainer.studies.planned import DATA, ROWS, PlannedRow, planned_rows
 from medtune.trainer.studies.report import study_report
 from medtune.trainer.studies.requirements import requirements_text
@@ -106,8 +107,6 @@ def _refuse_other_study(opened: OpenedStudy, options: argparse.Namespace) -> Non
     if not begun.is_dir() and not (out / STUDY_FILE).is_file():
         return
     if (out / STUDY_FILE).is_file():
-        from medtune.eval.results.typed_json import read_json
-
         there = read_json(out / STUDY_FILE, dict[str, Any])
         if (there.get("study"), there.get("scale")) != (opened.name, opened.scale):
             raise ValueError(
@@ -162,24 +161,17 @@ def _start(arguments: Sequence[str]) -> int:
 
 
 def _arguments_of(opened: OpenedStudy, each: PlannedRow) -> list[str]:
-    recipe = str(each.row.recipe)
-    if recipe.endswith((".yaml", ".yml")):
-        recipe = str((opened.file.parent / recipe) if not Path(recipe).is_file() else Path(recipe))
-    return [opened.study.work, recipe]
+    return [opened.study.work, str(each.row.recipe)]
 
 
 def _submit(opened: OpenedStudy, options: argparse.Namespace, arguments: Sequence[str]) -> int:
     data = _data(opened, options)
-    if (
-        opened.simulated
-        and options.data is None
-        and not options.dry
-        and (status := _simulate(opened, options.out / DATA))
-    ):
+    simulates = opened.simulated and options.data is None and not options.dry
+    if simulates and (status := _simulate(opened, options.out / DATA)):
         return status
     planned = planned_rows(opened, options.out, data=data, reuse=options.reuse or [RUNS])
     runs = [
-        (*_arguments_of(opened, each), "--out", str(each.planned.folder), "--set", *each.planned.settings)
+        tuple(arguments_of(_arguments_of(opened, each), each.planned, resume=True))
         for each in planned
         if each.found is None
     ]

@@ -45,12 +45,9 @@ def run_series(start: Start, arguments: Sequence[str], series: Series, *, resume
 
 def run_unfinished(start: Start, arguments: Sequence[str], planned: PlannedRun, *, resume: bool) -> int:
     """Makes one run, or continues it, unless it is finished and may be kept; returns the exit status."""
-    folder = RunFolder(planned.folder)
-    if resume and folder.results.is_file():
+    if resume and RunFolder(planned.folder).results.is_file():
         return 0
-    again = ["--resume"] if resume and folder.recipe.is_file() else []
-    mine = [each for each in arguments if again or each != ACCEPT_CHANGED_DATA]
-    return start([*_of_run(mine, planned), *again])
+    return start(arguments_of(arguments, planned, resume=resume))
 
 
 def submit_series(
@@ -62,12 +59,17 @@ def submit_series(
         command: The arguments of the whole series, with --out; the last job carries it out with --resume.
     """
     refuse_launchers(series.named_by)
-    runs = [_of_run([each for each in arguments if each != ACCEPT_CHANGED_DATA], planned) for planned in series.runs]
-    return submit_array(SlurmArray(slurm, out, tuple(map(tuple, runs)), tuple(command)), dry=dry)
+    resume = "--resume" in command
+    runs = tuple(tuple(arguments_of(arguments, planned, resume=resume)) for planned in series.runs)
+    return submit_array(SlurmArray(slurm, out, runs, tuple(command)), dry=dry)
 
 
-def _of_run(arguments: Sequence[str], planned: PlannedRun) -> list[str]:
-    return [*arguments, "--out", str(planned.folder), *(("--set", *planned.settings) if planned.settings else ())]
+def arguments_of(arguments: Sequence[str], planned: PlannedRun, *, resume: bool) -> list[str]:
+    """Returns the arguments of one run; with `resume`, one that was begun is continued."""
+    again = ["--resume"] if resume and RunFolder(planned.folder).recipe.is_file() else []
+    mine = [each for each in arguments if again or each != ACCEPT_CHANGED_DATA]
+    settings = ["--set", *planned.settings] if planned.settings else []
+    return [*mine, "--out", str(planned.folder), *settings, *again]
 
 
 def refuse_launchers(what: str) -> None:

@@ -27,7 +27,7 @@ class StudyRow:
     Attributes:
         name: Its name on the page, and that of its folder.
         published: The row of the paper's tables that it is compared with; None is that of its own name, if any.
-        recipe: The recipe that gives the answers.
+        recipe: The recipe that gives the answers, by its name, or by its path from the folder of the study.
         set: The values that replace those of the recipe, by their full key.
         predictions: In place of a recipe, the files or folders with predictions, by the condition that was asked under.
         masks: In place of a recipe, a folder with masks that answer as `medtune oracle` does.
@@ -164,7 +164,7 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
         scale=scale,
         benchmark=benchmark,
         tables=tables,
-        rows=tuple(_with_published(row, known, file) for row in chosen),
+        rows=tuple(_with_published(_with_recipe(row, file), known, file) for row in chosen),
     )
     for row in opened.rows:
         _check_row(opened, row)
@@ -214,6 +214,12 @@ def _chosen(rows: Sequence[StudyRow], names: Sequence[str], file: Path) -> list[
         if name not in known:
             raise ValueError(f"{file}: there is no row {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
     return [row for row in rows if not names or row.name in names]
+
+
+def _with_recipe(row: StudyRow, file: Path) -> StudyRow:
+    """Returns the row with the path of a recipe's file, which starts at the folder of the study."""
+    is_file = row.recipe is not None and row.recipe.endswith((".yaml", ".yml"))
+    return replace(row, recipe=str(file.parent / str(row.recipe))) if is_file else row
 
 
 def _with_published(row: StudyRow, known: set[str], file: Path) -> StudyRow:

@@ -72,6 +72,16 @@ def test_unknown_rows_and_scales_are_refused(tmp_path: Path) -> None:
         open_study(path, scale="pocket")
 
 
+def test_a_recipe_lies_beside_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    (folder / "mine_lora.yaml").write_text("extends: pocket_fetal_phantom_lora\n", encoding="utf-8")
+    path = written(folder, rows=[{"name": "a", "recipe": "mine_lora.yaml"}])
+    monkeypatch.chdir(tmp_path)
+    (row,) = open_study(str(Path(path).relative_to(tmp_path))).rows
+    assert row.recipe == "studies/mine_lora.yaml"
+
+
 def test_a_value_of_a_study_can_be_set(tmp_path: Path) -> None:
     assert open_study(written(tmp_path), overrides=["seeds=3"]).study.seeds == 3
 
