@@ -195,7 +195,7 @@ def test_folds_are_runs_of_their_own_whose_answers_are_pooled(
     [
         (["--folds", "1"], "a cross-validation needs at least 2 folds"),
         (["--folds", "3", "--seeds", "2"], "--seeds and folds are two series of runs"),
-        (["--folds", "3", "--nodes", "2"], "--folds make their runs one after another on one machine"),
+        (["--folds", "3", "--nodes", "2"], "the runs of a grid, of --seeds and of --folds are on one machine each"),
         (["--folds", "3", "--set", "eval.split=val"], "each fold is the split test of its run"),
         (["--set", "data.fold=4", "data.folds=3"], "data.fold is 4; it must be from 1 to data.folds, which is 3"),
         (["--folds", "3", "--set", "data.mixture=[{benchmark: busi, root: b}]"], "no run would learn from a fold"),
