@@ -29,6 +29,13 @@ def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
         is_whole = row.recipe is None or len(runs) == opened.study.seeds
         found.append(collected(opened, row, runs if is_whole else (), data))
     cells = study_cells(opened.tables, [each.answers for each in found])
+    for answers in (each.answers for each in found):
+        if answers.runs and all(cell.ours is None for cell in cells if cell.row == answers.name):
+            tables = ", ".join(table.name for table in opened.tables)
+            raise ValueError(
+                f"{opened.file}: row {answers.name!r}: its answers fill no cell of {tables}: its data have no such "
+                "questions"
+            )
     return StudyReport(
         name=opened.name,
         title=opened.title,

@@ -66,11 +66,13 @@ class Scale:
         data: The data, which are simulated once in the folder of the study.
         rows: The rows at this scale.
         set: The values that replace those of the recipe of every row.
+        tables: The published tables that this scale fills, where its data have no questions for those of the study.
     """
 
     data: Simulated
     rows: tuple[StudyRow, ...]
     set: dict[str, Any] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,9 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
     layers = [read_layer(file), *map(override_layer, overrides)]
     study = build(Study, merge(layers), layers)
     benchmark = find_benchmark(study.benchmark)
-    tables = _tables(study, benchmark, file)
     taken = _of_scale(study, scale, file)
+    own = study.scales[scale].tables if scale != FULL else ()
+    tables = _tables(replace(study, tables=own or study.tables), benchmark, file)
     _check_names(taken, file)
     chosen = _chosen(taken, rows, file)
     known = {row for table in tables for row in table.printed}

@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 from medtune.data import catalog
 from medtune.trainer.commands.cli import main
 from medtune.trainer.runs.run_folder import RunFolder
+from medtune.trainer.studies.report import study_report
+from medtune.trainer.studies.study import open_study
 from tests.ranks import Forked
 from tests.trainer.conftest import Told
 from tests.trainer.training.wandb_file import OfflineRun
@@ -196,3 +199,11 @@ def test_a_study_that_is_killed_at_seeded_moments_has_equal_cells(made: Path, tm
     said, _ = last.communicate(timeout=300)
     assert last.returncode == 0, said
     assert study(out)["cells"] == study(made)["cells"]
+
+
+def test_a_row_that_fills_no_cell_is_refused(made: Path) -> None:
+    opened = open_study(STUDY, scale="nano")
+    (table,) = opened.tables
+    empty = replace(table, columns=tuple(replace(each, measure=lambda _: None) for each in table.columns))
+    with pytest.raises(ValueError, match="row 'nano': its answers fill no cell of fine_tuning"):
+        study_report(replace(opened, tables=(empty,)), made, data=made / "data")
