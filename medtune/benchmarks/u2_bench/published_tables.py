@@ -161,9 +161,9 @@ def _pairs(answers: Answers) -> list[tuple[Question, bool, bool]]:
     found = answers.get("zero_shot")
     if found is None:
         return []
-    sides = [votes(found, condition) for condition in _WITH_OR_WITHOUT]
-    asked = [question for question in found.questions if all(question.id in side for side in sides)]
-    return [(each, *(majority(side[each.id]) == each.answer for side in sides)) for each in asked]  # type: ignore[misc]
+    with_, without = (votes(found, condition) for condition in _WITH_OR_WITHOUT)
+    asked = [question for question in found.questions if question.id in with_ and question.id in without]
+    return [(q, majority(with_[q.id]) == q.answer, majority(without[q.id]) == q.answer) for q in asked]
 
 
 def _outcome(answers: Answers, *, is_one: Callable[[bool, bool], bool]) -> list[tuple[bool, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from medtune.data.readable import without_paths
 from medtune.eval.scoring.tables import Table, finite_table
@@ -37,14 +38,14 @@ def send_study(report: StudyReport, out: Path, log: LogBlock) -> str:
     return f"W&B: {mode}, {run.name}"
 
 
-def _sent(table: Table, wandb: object) -> object:
+def _sent(table: Table, wandb: Any) -> object:
     made = finite_table(table)
     # A column of W&B's table holds one type.
     rows = [
         [None if cell is None else str(cell) if isinstance(cell, str) else float(cell) for cell in row]
         for row in made.rows
     ]
-    return wandb.Table(columns=list(made.columns), data=rows, allow_mixed_types=True)  # type: ignore[attr-defined]
+    return wandb.Table(columns=list(made.columns), data=rows, allow_mixed_types=True)
 
 
 def _public(tables: Mapping[str, Table]) -> dict[str, Table]:
