@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
-from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.benchmarks.short_answers.released_answers import (
     Asked,
     ReleasedRow,
@@ -45,6 +46,7 @@ def benchmark() -> Benchmark:
         **llava_med_rules(),
         **pathvqa_rule(),
     }
+    printed = printed_numbers("path_vqa", rules, metrics(), judged=True)
     return Benchmark(
         title="PathVQA",
         version="1.0",
@@ -61,7 +63,8 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("path_vqa", rules),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         judging=judge_task(),
         official=prompts_by_words(),
         protocol=AnswerProtocol(

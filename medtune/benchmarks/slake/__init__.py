@@ -13,9 +13,10 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_type
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, lmms_rule, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
-from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_type, published_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.benchmarks.short_answers.released_answers import Asked, ReleasedRow, answer_table, asked, released_rows
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
@@ -35,6 +36,7 @@ def benchmark() -> Benchmark:
         **llava_med_rules(),
         **lmms_rule(),
     }
+    printed = printed_numbers("slake", rules, metrics(), facet="language", judged=True)
     return Benchmark(
         title="SLAKE",
         version="1.0",
@@ -51,7 +53,8 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("slake", rules, facet="language"),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         judging=judge_task(),
         official=prompts_by_type(),
         protocol=AnswerProtocol(

@@ -23,7 +23,7 @@ NO_UNCERTAINTY = "the uncertainty of the printed value does not follow from a nu
 
 @dataclass(frozen=True, slots=True)
 class StudyAnswers:
-    """The answers of one row of a study.
+    """The answers of one row of a study to the questions of a benchmark.
 
     Attributes:
         name: The row's name.
@@ -31,6 +31,7 @@ class StudyAnswers:
         runs: The answers of each seed, or of the one run; empty where there are none yet.
         departures: What differs from the paper, in words.
         apart: Why ours must not be compared with the paper at all, such as simulated data; "" if it may.
+        benchmark: The benchmark; "" in a study of one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class StudyAnswers:
     runs: Sequence[Answers]
     departures: tuple[str, ...] = ()
     apart: str = ""
+    benchmark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,15 @@ class StudyCell:
 
 def study_cells(tables: Sequence[PublishedTable], rows: Sequence[StudyAnswers]) -> list[StudyCell]:
     """Returns every cell of every row, table by table, with Holm's correction over all tests of the study."""
-    cells = [_cell(table, column, row) for table in tables for row in rows for column in table.columns]
+    of = {(row.name, row.benchmark): row for row in rows}
+    names = [*dict.fromkeys(row.name for row in rows)]
+    cells = [
+        _cell(table, column, of[name, column.benchmark])
+        for table in tables
+        for name in names
+        for column in table.columns
+        if (name, column.benchmark) in of
+    ]
     tested = [place for place, cell in enumerate(cells) if cell.p is not None]
     adjusted = holm([cells[place].p or 0.0 for place in tested]).p_values if tested else ()
     for place, p in zip(tested, adjusted, strict=True):
@@ -105,8 +115,8 @@ def _cell(table: PublishedTable, column: PublishedColumn, row: StudyAnswers) -> 
     )
     if ours is None:
         return replace(cell, why=NO_RESULT)
-    if row.apart:
-        return replace(cell, why=row.apart)
+    if why := row.apart or next(filter(None, map(column.unlike, row.runs)), ""):
+        return replace(cell, why=why)
     cell = replace(cell, rank=_rank(table, column, ours.value))
     if printed is None:
         return replace(cell, why=NOT_PRINTED)

@@ -6,6 +6,7 @@ from functools import partial
 
 from medtune.data.types import Condition, Interval, Question
 from medtune.eval.metric import Metric, ParsedReply, every_question
+from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import correctness, score_rows
 from medtune.eval.statistics.intervals import mean_interval, normal_quantile, statistic_gain_interval, wilson
 from medtune.eval.studies.published import Answers, Measure, Measured, Phase, PrintedInterval
@@ -33,6 +34,43 @@ def of_metric(
         )
 
     return measure
+
+
+def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1.0) -> Measure:
+    """Returns the measure that is a number of another tool's rule on the generated replies.
+
+    It has an interval where the number is the mean of those of single replies.
+
+    Args:
+        phase: The phase; None is the last that was answered.
+    """
+
+    def measure(answers: Answers) -> Measured | None:
+        of_phase = [*answers][-1] if phase is None else phase
+        rows = answers[of_phase].rows("image") if of_phase in answers else ()
+        said = [row.prediction.text if row.prediction is not None else None for row in rows]
+        if all(text is None for text in said):
+            return None
+        replies = [(row.question, text or "") for row, text in zip(rows, said, strict=True)]
+        value = rule.score(replies).get(name)
+        if value is None:
+            return None
+        single = [(pair[0].patient_id, rule.score([pair]).get(name)) for pair in replies]
+        counted = [(patient, each) for patient, each in single if each is not None]
+        return Measured(scale * value, len(counted), partial(_interval_of_mean, value, counted, scale))
+
+    return measure
+
+
+_ROUNDING = 1e-9
+
+
+def _interval_of_mean(value: float, counted: Sequence[tuple[str, float]], scale: float) -> Interval | None:
+    values = [each for _, each in counted]
+    if not values or abs(math.fsum(values) / len(values) - value) > _ROUNDING:
+        return None
+    low, high = mean_interval(values, [patient for patient, _ in counted])
+    return Interval(scale * low, scale * high)
 
 
 def _interval(metric: Metric, rows: Sequence[ParsedReply], scale: float) -> Interval | None:
