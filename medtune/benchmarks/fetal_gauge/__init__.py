@@ -13,7 +13,7 @@ from medtune.benchmarks.fetal_gauge.published_tables import FINE_TUNING, SIZES, 
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark, Evidence, Reference
+from medtune.eval.benchmark import Benchmark, Evidence, PublishedNumber
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
@@ -39,16 +39,18 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     return (*made, *_fine_tuning(evidence))
 
 
-def references() -> Sequence[Reference]:
+def references() -> Sequence[PublishedNumber]:
     """Returns the printed accuracies overall, by task and by box size."""
     printed = published("fetal_gauge")
     found = []
     for model, *accuracies, overall in printed["main"]["rows"]:
-        found.append(Reference(model, overall))
+        found.append(PublishedNumber(model, overall))
         for column, value in zip(printed["main"]["columns"][1:-1], accuracies, strict=True):
-            found.append(Reference(model, value, "task", TASKS[column]))
+            found.append(PublishedNumber(model, value, "task", TASKS[column]))
     for model, *accuracies in printed["box_size"]["rows"]:
-        found += [Reference(model, value, "box_size", size) for size, value in zip(SIZES, accuracies, strict=True)]
+        found += [
+            PublishedNumber(model, value, "box_size", size) for size, value in zip(SIZES, accuracies, strict=True)
+        ]
     return found
 
 

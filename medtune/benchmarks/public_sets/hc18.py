@@ -18,7 +18,7 @@ from typing import NamedTuple
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
 from medtune.data.raw.source import Place, Reject, read_rows
 from medtune.data.types import Box, Size
@@ -83,7 +83,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     return SetTable(tuple(frames), (*files.notes, *without), (*files.rejects, *rejects))
 
 
-def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
+def _frame(pair: Pair, lines: Mapping[str, CsvLine] | None) -> Frame:
     head = read_head(pair)
     if lines is not None and pair.image.name not in lines:
         raise pair.place.error(
@@ -99,7 +99,7 @@ def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
     )
 
 
-def _measured(line: Line) -> dict[str, float]:
+def _measured(line: CsvLine) -> dict[str, float]:
     found = {}
     for column, name in zip(COLUMNS[1:], ("pixel_size_mm", "hc_mm"), strict=True):
         try:

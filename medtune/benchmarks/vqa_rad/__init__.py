@@ -23,7 +23,7 @@ from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, 
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.benchmarks.short_answers.released_answers import (
     CLOSED,
-    Asked,
+    ReleasedQuestion,
     ReleasedRow,
     answer_table,
     asked,
@@ -186,7 +186,7 @@ def release_note(num_train: int, num_test: int) -> str:
     return f"release: {known or f'unknown, with {num_train:,} train and {num_test:,} test rows'}"
 
 
-def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> Asked:
+def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> ReleasedQuestion:
     name, kind = row.text("image_name"), row.text("answer_type")
     path = images / name
     if path.parent != images:

@@ -14,7 +14,7 @@ from medtune.data.types import Interval
 from medtune.eval.scoring.tables import rank
 from medtune.eval.statistics.intervals import difference_of_two, normal_quantile, t_quantile
 from medtune.eval.statistics.patient_swaps import holm
-from medtune.eval.studies.published import Answers, Measured, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, PublishedColumn, PublishedTable
 
 NO_RESULT = "no answers of ours"
 NOT_PRINTED = "the paper prints no such cell"
@@ -158,7 +158,7 @@ def _p(difference: float, low: float, high: float) -> float:
     return 2 * NormalDist().cdf(-normal_quantile() * abs(difference) / reach)
 
 
-def over_seeds(found: Sequence[Measured]) -> Measured:
+def over_seeds(found: Sequence[CellValue]) -> CellValue:
     """Returns the mean over seeds; its interval contains those of the patients and of the seeds, square and add.
 
     >>> one = Measured(0.5, 10, lambda: Interval(0.4, 0.6))
@@ -168,10 +168,10 @@ def over_seeds(found: Sequence[Measured]) -> Measured:
     if len(found) == 1:
         return found[0]
     values = [each.value for each in found]
-    return Measured(math.fsum(values) / len(values), found[0].n, lambda: _interval_over_seeds(found))
+    return CellValue(math.fsum(values) / len(values), found[0].n, lambda: _interval_over_seeds(found))
 
 
-def _interval_over_seeds(found: Sequence[Measured]) -> Interval | None:
+def _interval_over_seeds(found: Sequence[CellValue]) -> Interval | None:
     number, intervals = len(found), [each.ci95 for each in found]
     if any(each is None for each in intervals):
         return None

@@ -143,13 +143,13 @@ def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
     return Table(title, ("", *columns), tuple(across), notes)
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     label: str
     kind: str  # Published, ours or the difference.
     texts: Mapping[str, Cell]  # By column; one that is not there has no text.
 
 
-def _lines(report: StudyReport, table: PublishedTable) -> list[Line]:
+def _lines(report: StudyReport, table: PublishedTable) -> list[TableLine]:
     """Returns the published rows that nothing of ours is compared with, then for each row of ours what it has."""
     cells = report.of_table(table)
     taken = {row.published for row in report.rows}
@@ -159,16 +159,16 @@ def _lines(report: StudyReport, table: PublishedTable) -> list[Line]:
             label = name if name == published else f"{name} / {published}"
             found.append(_printed_line(table, label, str(published)))
         mine = {column: cell for (row, column), cell in cells.items() if row == name}
-        found.append(Line(name, OURS, {column: _ours_text(cell) for column, cell in mine.items()}))
+        found.append(TableLine(name, OURS, {column: _ours_text(cell) for column, cell in mine.items()}))
         if any(cell.difference is not None for cell in mine.values()):
             texts = {column: _difference_text(table, cell) for column, cell in mine.items()}
-            found.append(Line(name, DIFFERENCE, texts))
+            found.append(TableLine(name, DIFFERENCE, texts))
     return found
 
 
-def _printed_line(table: PublishedTable, label: str, model: str) -> Line:
+def _printed_line(table: PublishedTable, label: str, model: str) -> TableLine:
     printed = table.printed[model]
-    return Line(
+    return TableLine(
         label, PRINTED, {name: plain(value, table.column(name).printed_digits) for name, value in printed.items()}
     )
 

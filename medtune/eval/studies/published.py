@@ -53,7 +53,7 @@ def compared_freely(answers: Answers) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CellValue:
     """A cell of ours: its value in the unit of the column, and the number of questions that it counts."""
 
     value: float
@@ -66,7 +66,7 @@ class Measured:
         return self.interval()
 
 
-Measure = Callable[[Answers], Measured | None]
+Measure = Callable[[Answers], CellValue | None]
 """Returns our value for a cell; None where the answers do not give it."""
 PrintedInterval = Callable[[float, int], Interval]
 """Returns the 95 % interval of a printed value behind which are so many questions."""

@@ -40,7 +40,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionsToPredict:
     """Questions without truths."""
 
     groups: Sequence[MediaGroup]
@@ -82,7 +82,7 @@ def known_questions(prepared: Prepared | None) -> Known:
 
 def read_questions(
     root: Path | HubId, said: TableOptions, known: Known, scratch: Path, model: ModelBlock, source: str | None = None
-) -> Asked:
+) -> QuestionsToPredict:
     """Returns the questions of a table, a folder of images or a prepared folder, without their answers.
 
     A question in the words of one that the model's own data ask has its options and unit, unless the row has its own.
@@ -90,7 +90,7 @@ def read_questions(
     """
     if isinstance(root, Path) and (root / MANIFEST).is_file():
         prepared = as_seen(open_prepared(root), model)
-        return Asked([group for split in SPLITS for group in prepared.groups(split)], {})
+        return QuestionsToPredict([group for split in SPLITS for group in prepared.groups(split)], {})
     if model.crop_organs is not None:
         raise ValueError(f"{root}: model.crop_organs needs masks of organs; name a prepared folder that has them")
     chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
@@ -119,7 +119,7 @@ def read_questions(
         except (ValueError, FileNotFoundError) as error:
             failed |= {question.id: str(error) for question in questions}
     own_folder = [root if root.is_dir() else root.parent] if isinstance(root, Path) else []
-    return Asked(asked, failed, notes, order, [*said.media_folders, *own_folder])
+    return QuestionsToPredict(asked, failed, notes, order, [*said.media_folders, *own_folder])
 
 
 def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) -> list[str]:
@@ -160,7 +160,7 @@ def _as_known(question: Question, own: Question) -> Question:
 
 
 def answer_rows(
-    predictor: Predictor, asked: Asked, answers: Sequence[Prediction], abstains: Abstention | None
+    predictor: Predictor, asked: QuestionsToPredict, answers: Sequence[Prediction], abstains: Abstention | None
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each question: answer, probability of each option, reply, and whether it was readable."""
     by_key = {(answer.key.question_id, answer.key.reading): answer for answer in answers}
@@ -339,8 +339,8 @@ def predict(
 
 
 def _answered(
-    predictor: Predictor, asked: Asked, work: Path, error_rate: float | None
-) -> tuple[Asked, list[Prediction], Abstention | None]:
+    predictor: Predictor, asked: QuestionsToPredict, work: Path, error_rate: float | None
+) -> tuple[QuestionsToPredict, list[Prediction], Abstention | None]:
     """Returns what was asked, without the media that the model does not read, the answers and how it abstains."""
     model = load_predictor(predictor, work / "spending.jsonl")
     if isinstance(model, LoadedModel):
@@ -357,7 +357,7 @@ def _answered(
     return asked, answers, abstains
 
 
-def _of_kinds(asked: Asked, kinds: Collection[str]) -> Asked:
+def _of_kinds(asked: QuestionsToPredict, kinds: Collection[str]) -> QuestionsToPredict:
     """Returns what is asked about media of these kinds; the other rows have failed."""
     failed, groups = dict(asked.failed), list[MediaGroup]()
     reads = " and ".join(f"{kind}s" for kind in kinds)

@@ -12,7 +12,7 @@ from medtune.models.tuning.quantize import NARROW
 from medtune.models.weights.export import check_loading
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide
 from medtune.trainer.plan.devices import GB, Devices, on_devices
-from medtune.trainer.plan.plan import LARGE, Phase, Plan, Planner, Sizes
+from medtune.trainer.plan.plan import LARGE, MemoryPhase, Plan, Planner, Sizes
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe, StrategyName
 from medtune.trainer.training.batches import stage_batches
@@ -150,7 +150,7 @@ def plan_table(plan: Plan, devices: Devices, recipe: Recipe, sizes: Sizes) -> st
     return "\n".join(lines)
 
 
-def _terms(phase: Phase) -> str:
+def _terms(phase: MemoryPhase) -> str:
     shown = sorted(((size, name) for name, size in phase.terms.items() if size >= _SHOWN_GB * GB), reverse=True)
     if len(shown) > _MOST_TERMS:
         shown = [*shown[:_MOST_TERMS], (sum(size for size, _ in shown[_MOST_TERMS:]), "other")]
