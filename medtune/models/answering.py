@@ -123,11 +123,11 @@ class LocalAnswerer:
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         keys = [_key(request) for request in requests]
         if not self._ready.keys() >= set(keys):
-            self._ready.update((told.key, told) for told in self._told((group, requests)))
+            self._ready.update((told.key, told) for told in self._predictions((group, requests)))
         yield from (self._ready.pop(key) for key in keys)
 
     @torch.no_grad()
-    def _told(self, visit: Visit) -> list[Prediction]:
+    def _predictions(self, visit: Visit) -> list[Prediction]:
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
@@ -254,7 +254,7 @@ class LocalAnswerer:
 
     def _generations(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain(asked, encoded):
+        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain_replies(asked, encoded):
             if self._on_reply is not None:
                 self._on_reply(request.question.id, ids)
             stopped = bool(ids) and ids[-1] in family.stop_ids
@@ -284,7 +284,9 @@ class LocalAnswerer:
             shown = None if row.trees[0].media is None else encoded
             yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
 
-    def _plain(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
+    def _plain_replies(
+        self, asked: Sequence[LaidOutRequest], encoded: Encoded | None
+    ) -> Iterator[tuple[Request, list[int]]]:
         family = self._assembled.family
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]

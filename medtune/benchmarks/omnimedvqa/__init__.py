@@ -162,7 +162,7 @@ class _Reader:
             self.counts["questions have two equal options; either counts as right where it is the answer"] += 1
         if stated in options:
             return stated
-        alike = {option for option in options if _plain(option) == _plain(stated)}
+        alike = {option for option in options if _without_marks(option) == _without_marks(stated)}
         if len(alike) != 1:
             raise row.place.error(f"{stated!r} is none of the options {', '.join(map(repr, options))}", field=STATED)
         self.counts["answers are an option but for capitals and punctuation, which is taken"] += 1
@@ -215,5 +215,5 @@ def _text(row: Row, column: str) -> str:
     return str(said).strip()
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return _WORDS.sub("", text.casefold())

@@ -126,7 +126,7 @@ def read_head(pair: Pair) -> Head:
 def head_files(folder: Path) -> HeadFiles:
     """Returns the images and outlines of a folder in either layout; a file that does not belong to HC18 is rejected."""
     if (folder / "images").is_dir():
-        return _plain(folder / "images", folder / "masks", clutter_note([folder]))
+        return _files_of_folders(folder / "images", folder / "masks", clutter_note([folder]))
     notes = clutter_note([folder])
     for name in ("test_set", "test_set.zip"):
         if (folder / name).exists():
@@ -137,7 +137,7 @@ def head_files(folder: Path) -> HeadFiles:
     return _official(training, training.name, (*notes, *clutter_note([training])))
 
 
-def _plain(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
+def _files_of_folders(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
     if not masks.is_dir():
         raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
     outlines = {

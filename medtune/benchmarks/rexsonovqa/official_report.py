@@ -228,9 +228,9 @@ def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
     if not file.is_file():
         raise FileNotFoundError(f"{file}: wanted {_FILE} of ReXSonoVQA's repository, or a folder that holds it")
     assigned = _assigned(file)
-    system = _plain(assigned, _SYSTEM, file)
+    system = _assigned_text(assigned, _SYSTEM, file)
     if is_strict:
-        system = f"{system}\n\n{_plain(assigned, _STRICT, file)}"
+        system = f"{system}\n\n{_assigned_text(assigned, _STRICT, file)}"
     shown = assigned.get(_USER)
     if not isinstance(shown, ast.JoinedStr):
         _refuse(file, f"a text {_USER} with gaps")
@@ -261,7 +261,7 @@ def _assigned(file: Path) -> Mapping[str, ast.expr]:
     return found
 
 
-def _plain(assigned: Mapping[str, ast.expr], name: str, file: Path) -> str:
+def _assigned_text(assigned: Mapping[str, ast.expr], name: str, file: Path) -> str:
     match assigned.get(name):
         case ast.Constant(str() as text):
             return text

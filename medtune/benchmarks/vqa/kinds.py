@@ -68,14 +68,14 @@ def of_one_kind(
     digests, others = Digests(), 0
     for question, answer in rows:
         if answer is not None:
-            digests.append(_plain(question.text))
+            digests.append(_folded(question.text))
             others += answer.casefold() not in truths
     number, again = len(digests), digests.repeated()
     all_truth = number == len(rows) and others <= MOST_ODD * number
     # Of a text that is asked once, nothing is kept: its own answer decides.
     asked: dict[str, _AskedText] = {}
     for question, answer in rows if again else ():
-        if answer is not None and digest(text := _plain(question.text)) in again:
+        if answer is not None and digest(text := _folded(question.text)) in again:
             asked.setdefault(text, _AskedText(question.text, question.language, Counter())).said[answer] += 1
 
     def decided(one: _AskedText) -> tuple[Decide, str]:
@@ -86,7 +86,7 @@ def of_one_kind(
     for question, answer in rows:
         if answer is not None:
             alone = _AskedText(question.text, question.language, Counter([answer]))
-            decide, _ = made.get(_plain(question.text)) or decided(alone)
+            decide, _ = made.get(_folded(question.text)) or decided(alone)
             question = _with(question, decide(answer, question.id))
         kept.append(question)
     notes = [note for _, note in made.values() if note]
@@ -197,12 +197,12 @@ def _table(questions: Collection[Question]) -> list[str]:
     for question in questions:
         if question.answer_kind != "set":
             kinds[question.answer_kind] += 1
-            digests.append(_plain(question.text))
+            digests.append(_folded(question.text))
     several = (each for each in digests.first() if each.number > 1)
     most = heapq.nsmallest(MOST_LISTED, several, key=lambda each: -each.number)
     listed: dict[int, _Listed | None] = {each.digest: None for each in most}
     for question in questions if listed else ():
-        if question.answer_kind != "set" and (place := digest(_plain(question.text))) in listed:
+        if question.answer_kind != "set" and (place := digest(_folded(question.text))) in listed:
             one = listed[place] = listed[place] or _Listed(question.text, Counter(), set())
             one.kinds[question.answer_kind] += 1
             one.options.add(question.options)
@@ -227,5 +227,5 @@ def _kinds(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common())
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split())

@@ -264,16 +264,18 @@ def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) ->
         if digest(repr(key := _asks(row))) in again:
             asked.setdefault(key, []).append((number, row))
     # Two of the media that each of these answers is about.
-    words: dict[str, set[str]] = {_plain(row.question.answer): set() for rows in asked.values() for _, row in rows}
+    words: dict[str, set[str]] = {
+        _folded_answer(row.question.answer): set() for rows in asked.values() for _, row in rows
+    }
     for row in found.rows if words else ():
-        shown = words.get(_plain(row.question.answer))
+        shown = words.get(_folded_answer(row.question.answer))
         if shown is not None and len(shown) < 2:
             shown.add(row.question.media_id)
     same, other, left = 0, list[str](), set[int]()
     for rows in (rows for rows in asked.values() if len(rows) > 1):
         numbers, answers = [number for number, _ in rows], dict[str, int]()
         for number, row in rows:
-            answers.setdefault(_plain(row.question.answer), number)
+            answers.setdefault(_folded_answer(row.question.answer), number)
         copies = {*numbers} - {*answers.values()}
         is_free = rows[0][1].question.answer_kind == "text" and min(len(words[said]) for said in answers) < 2
         if len(answers) > 1 and not is_free:
@@ -328,7 +330,7 @@ def _leave_out(found: _Collected, left: set[int]) -> None:
     found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
 
 
-def _plain(answer: str) -> str:
+def _folded_answer(answer: str) -> str:
     return answer.casefold().rstrip(".")
 
 

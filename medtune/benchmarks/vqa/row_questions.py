@@ -77,7 +77,7 @@ class RowReader:
             return
         media = self._media(row)
         patient = self._patient(row, media)
-        turns = asked_turns(self._said(row), media, row.place)
+        turns = asked_turns(self._spoken_turns(row), media, row.place)
         base = Question(
             id=self._text(row, roles.ID) or f"{row.place.file}, {row.place.row}",
             media_id="",
@@ -192,7 +192,7 @@ class RowReader:
             raise row.place.error(str(error), field=self.columns.of(roles.ANSWER)) from None
         return made
 
-    def _said(self, row: Row) -> Sequence[SpokenTurn]:
+    def _spoken_turns(self, row: Row) -> Sequence[SpokenTurn]:
         system = self._text(row, roles.SYSTEM)
         before = [SpokenTurn(SYSTEM, system)] if system else []
         if (column := self.columns.of(roles.TURNS)) is not None and row.values.get(column) is not None:

@@ -214,7 +214,9 @@ def permutation_rows(subject: AuditedPhase) -> list[AuditRow]:
     if not pairs:
         return [accuracy]
     option = [fmean(before == after.parsed for before, after in read) for _, read in pairs]
-    place = [fmean(_place(question, before) == _shown(after) for before, after in read) for question, read in pairs]
+    place = [
+        fmean(_place(question, before) == _place_chosen(after) for before, after in read) for question, read in pairs
+    ]
     patients = [question.patient_id for question, _ in pairs]
     lead = intervals.gain_interval(place, option, patients)
     share = sum(option) / len(option), sum(place) / len(place)
@@ -241,7 +243,7 @@ def _place(question: Question, answer: str) -> int:
     return question.options.index(answer)
 
 
-def _shown(row: ParsedReply) -> int:
+def _place_chosen(row: ParsedReply) -> int:
     assert row.prediction is not None
     assert row.parsed is not None
     return (row.prediction.options_shown or row.question.options).index(row.parsed)

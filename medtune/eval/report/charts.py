@@ -179,7 +179,7 @@ def validation_chart(run: RunData) -> LineChart | None:
     bounded = [(across(point.step), point.ci95) for point in points if point.ci95]
     upper = [f"{x:.2f},{down(pair[1]):.2f}" for x, pair in bounded]
     lower = [f"{x:.2f},{down(pair[0]):.2f}" for x, pair in reversed(bounded)]
-    dots = tuple((across(point.step), down(point.value), _said(point)) for point in points)
+    dots = tuple((across(point.step), down(point.value), _point_text(point)) for point in points)
     last = points[-1]
     return LineChart(
         id="curve-validation",
@@ -260,6 +260,6 @@ def _thinned(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     return [point for number, point in enumerate(points) if number % every == 0 or number == len(points) - 1]
 
 
-def _said(point: CurvePoint) -> str:
+def _point_text(point: CurvePoint) -> str:
     reach = f", 95 % interval {span(point.ci95, 2)}" if point.ci95 else ""
     return f"step {point.step:,}: {plain(point.value, 2)}{reach}"

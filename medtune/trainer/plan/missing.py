@@ -75,13 +75,17 @@ def _changes(recipe: Recipe, devices: Devices) -> Iterator[tuple[str, Recipe, De
     if train.world_size > 1:
         for name in _strategies(recipe):
             changed = _with(recipe, name)
-            yield _said(recipe, changed), changed, devices
+            yield _changed_fields(recipe, changed), changed, devices
     for count in (2, 4, 8):
         if count > devices.count:
             more = replace(devices, count=count)
             for name in (train.strategy, *_strategies(recipe)):
                 changed = _with(recipe, name)
-                yield f"train.devices={count} {_said(recipe, changed)}".rstrip(), on_devices(changed, more), more
+                yield (
+                    f"train.devices={count} {_changed_fields(recipe, changed)}".rstrip(),
+                    on_devices(changed, more),
+                    more,
+                )
 
 
 def _strategies(recipe: Recipe) -> tuple[StrategyName, ...]:
@@ -102,7 +106,7 @@ def _with(recipe: Recipe, strategy: StrategyName) -> Recipe:
     return replace(recipe, train=train)
 
 
-def _said(recipe: Recipe, changed: Recipe) -> str:
+def _changed_fields(recipe: Recipe, changed: Recipe) -> str:
     fields = ("strategy", "optimizer")
     pairs = ((name, getattr(recipe.train, name), getattr(changed.train, name)) for name in fields)
     return " ".join(f"train.{name}={new}" for name, old, new in pairs if old != new)

@@ -241,7 +241,9 @@ def _block(
     `usual` holds the defaults of the fields for which the enclosing block has other defaults than `kind` itself.
     """
     if not isinstance(tree, Mapping):
-        raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(tree)}; it must be a block of keys")
+        raise ValueError(
+            f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(tree)}; it must be a block of keys"
+        )
     hints = typing.get_type_hints(kind)
     usual = {**defaults(kind), **usual}
     prefix = "".join(f"{part}." for part in place)
@@ -287,7 +289,9 @@ def _value(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLay
     if origin is tuple:
         if not isinstance(value, list | tuple):
             listed = "a list of blocks of keys" if block_in(kind) else wanted(hint)
-            raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {listed}")
+            raise ValueError(
+                f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {listed}"
+            )
         return tuple(_value(inner[0], each, (*place, str(number)), layers) for number, each in enumerate(value))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
@@ -323,7 +327,9 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
 
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:
-    return ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {wanted(hint)}")
+    return ValueError(
+        f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}"
+    )
 
 
 @functools.cache
@@ -333,7 +339,7 @@ def _reader(hint: Hint) -> ArgumentParser:
     return parser
 
 
-def _shown(value: object) -> str:
+def _yaml_text(value: object) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -42,7 +42,7 @@ def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
         tables=opened.tables,
         rows=tuple(each.answers for each in found),
         cells=tuple(cells),
-        runs=tuple(_shown(run, out) for each in found for run in each.runs),
+        runs=tuple(_with_relative_folder(run, out) for each in found for run in each.runs),
         left_out=opened.study.left_out if opened.scale == FULL else {},
         missing=tuple(
             f"{each.answers.name}, {each.answers.benchmark}" if len(opened.sets) > 1 else each.answers.name
@@ -69,7 +69,7 @@ def _check_filled(opened: OpenedStudy, answers: StudyAnswers, cells: Sequence[St
         )
 
 
-def _shown(run: StudyRun, out: Path) -> StudyRun:
+def _with_relative_folder(run: StudyRun, out: Path) -> StudyRun:
     folder = Path(run.folder)
     return replace(run, folder=str(folder.relative_to(out))) if folder.is_relative_to(out) else run
 

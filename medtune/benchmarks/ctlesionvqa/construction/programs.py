@@ -252,7 +252,7 @@ def _positive(_: Facts, value: float) -> float:
     return value
 
 
-def _plain(facts: Facts, value: Value) -> Value:
+def _without_contrast(facts: Facts, value: Value) -> Value:
     phase = facts.about.get("contrast", "").lower()
     if phase and phase not in ("plain", "non-contrast"):
         raise NoAnswerError("the rule holds for scans without contrast medium")
@@ -302,7 +302,7 @@ _CALLS: Mapping[str, _Call] = {
     "spread": _spread,
     "fatty": _fatty,
     "kodama": _kodama,
-    "plain": _plain,
+    "plain": _without_contrast,
     "positive": _positive,
 }
 

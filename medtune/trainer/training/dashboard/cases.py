@@ -52,7 +52,7 @@ def case_rows(
     facets: SentFacets = EVERY_FACET,
 ) -> list[list[CaseCell]]:
     """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`."""
-    said = _said(predictions)
+    said = _answers_by_question(predictions)
     return [
         _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images, facets=facets)
         for row in spread(rows)
@@ -76,7 +76,7 @@ def spread(rows: Sequence[ParsedReply], limit: int = MAX_CASES) -> list[ParsedRe
     return [row for row in rows if row.question.id in chosen]
 
 
-def _said(path: Path) -> dict[str, CaseAnswers]:
+def _answers_by_question(path: Path) -> dict[str, CaseAnswers]:
     found: dict[str, CaseAnswers] = {}
     for prediction in read_predictions(path):
         key = prediction.key
