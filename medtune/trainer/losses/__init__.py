@@ -19,7 +19,7 @@ from torch import Tensor
 from medtune.data import catalog
 from medtune.data.bounds import check_bounds
 from medtune.models.target_logprobs import Targets
-from medtune.trainer.recipe.build import Layer, build, fields_of
+from medtune.trainer.recipe.build import SettingsLayer, build, fields_of
 from medtune.trainer.recipe.loss import LossSettings
 from medtune.trainer.training.batches import MicroBatch
 
@@ -62,7 +62,7 @@ def _settings(chosen: LossSettings, function: object) -> dict[str, Any]:
         raise ValueError(f"{SETTINGS}: the loss {chosen.name!r} has none; leave it out")
     fields = [(name, hint, field(default=usual)) for name, (hint, usual) in known.items()]
     kind: type[Any] = make_dataclass("Settings", fields)
-    made = build(kind, chosen.settings, [Layer(SETTINGS, chosen.settings)])
+    made = build(kind, chosen.settings, [SettingsLayer(SETTINGS, chosen.settings)])
     check_bounds(made, where=f"{SETTINGS}.")
     return fields_of(made)
 
