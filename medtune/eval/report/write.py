@@ -61,7 +61,7 @@ def _run_lines(report: RunReport) -> Iterator[str]:
     if report.reliability:
         yield from ("## Calibration", "", *table_lines(report.calibration))
     yield from _paper_lines(report)
-    yield from ("## All metrics", "", *table_lines(report.metrics))
+    yield from ("## All metrics", "", *table_lines(report.counts), *table_lines(report.metrics))
     yield from ("## How to reproduce", "", *_code(made.command), "")
     yield from (f"- {escaped(note)}" for note in made.weight_notes)
     for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
