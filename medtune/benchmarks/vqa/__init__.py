@@ -25,7 +25,8 @@ from dataclasses import replace
 
 from medtune.benchmarks import example
 from medtune.benchmarks.vqa.conversation import is_free_text, judge_task
-from medtune.benchmarks.vqa.label_questions import read_set, render_labels
+from medtune.benchmarks.vqa.label_questions import render_labels
+from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -128,7 +129,8 @@ def parse_verbatim(reply: str, question: Question) -> str | None:
 
 
 def _number(reply: str, question: Question) -> str | None:
-    found, truth = read_measure(reply, question.unit), read_measure(question.answer, question.unit)
+    found = read_measure(reply, question.unit, asked=question.text)
+    truth = read_measure(question.answer, question.unit)
     if found is None:
         return None
     is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)

@@ -42,6 +42,7 @@ from typing import TypeVar
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers import choice_statements as statements
 from medtune.eval.scoring.parsers import listed_choices
+from medtune.eval.scoring.parsers.acronyms import spelt_as_options
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_statements import (
     after_thoughts,
@@ -63,6 +64,10 @@ from medtune.eval.scoring.parsers.worded_options import (
 
 _SHARES = re.compile(r"(?:(?<![\w'’])[A-Z][).\]]?\s*[:=(–-]?\s*\d+(?:[.,]\d+)?\s*%.*?){2}", re.S)
 """Letters of several options, each with its share of all: "A: 20%, B: 50%"."""
+_SHARE = re.compile(
+    r"(?<![\w'’])[\"']?([A-Z])[\"').\]]*\s*[:=(–-]?\s*(?:(\d{1,3}(?:[.,]\d{1,9})?)\s*%|(0?\.\d{1,9})(?![\w%]))"
+)
+_HALF, _ROUNDING = 0.5, 0.02
 _CHANCE_OF = re.compile(
     r"\b(?:probability|likelihood|chances?|odds|risk) (?:of|for|that it is) (?:option )?\(?[A-Z]\)?(?!\w)", re.I
 )
@@ -119,6 +124,7 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
     told = _by(1, _whole(reply, options))
     if told is None:
         text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
+        text = spelt_as_options(text, options)
         name = partial(_item, options=options)
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
         if marked:
@@ -212,8 +218,13 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
         told = _by(rule, _stated(pattern, said, options))
         if told is not None:
             return told or _options(statements.chosen(said, n), options) or told
-    if _SHARES.search(said) and not any("%" in option for option in options):
-        return None
+    if not any("%" in option for option in options):
+        shares = _shares(said)
+        likely = [letter for letter, share in shares.items() if share > _HALF]
+        if len(shares) > 1 and likely and sum(shares.values()) <= 1 + _ROUNDING:
+            return {option for letter in likely if (option := _by_letter(letter, options))}
+        if _SHARES.search(said):
+            return None
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
         return _by(5, _unless_contradicted(first, said, end, options))
@@ -231,6 +242,14 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
     letter = _LETTER_IN_FRONT.match(said) if told else None
     own = _by_letter(letter[1], options) if letter else None
     return {own, *told} if told and own else told
+
+
+def _shares(said: str) -> dict[str, float]:
+    """Returns the share of all that a reply gives to each letter: "A: 20%, B: 80%" or {"A": 0.2, "B": 0.8}."""
+    found = _SHARE.findall(said[: statements.LONGEST_SENTENCE])
+    return {
+        letter: float(percent.replace(",", ".")) / 100 if percent else float(share) for letter, percent, share in found
+    }
 
 
 _LETTER_IN_FRONT = re.compile(r"\W*([B-HJ-Z])\s+(?=\w)")
