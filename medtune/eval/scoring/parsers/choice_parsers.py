@@ -50,7 +50,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
-from medtune.eval.scoring.parsers.noted_rules import is_noting, note
+from medtune.eval.scoring.parsers.noted_rules import is_noting, note, note_nothing_found
 from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
 from medtune.eval.scoring.parsers.worded_options import (
     SUPPOSED,
@@ -110,7 +110,10 @@ def parse_choice(reply: str, question: Question) -> str | None:
     if reply in question.options:
         return _by(1, reply)
     # A reply that is remembered would note no rule.
-    return (_read.__wrapped__ if is_noting() else _read)(reply, question.options)
+    told = (_read.__wrapped__ if is_noting() else _read)(reply, question.options)
+    if told is None:
+        note_nothing_found()
+    return told
 
 
 def _by(rule: int, told: _Read) -> _Read:

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 Read = TypeVar("Read")
+NOTHING = ""
 _NOTED: ContextVar[list[str] | None] = ContextVar("noted", default=None)
 
 
@@ -20,11 +21,21 @@ def note(rule: str) -> None:
         noted.append(rule)
 
 
+def note_nothing_found() -> None:
+    """Notes that the rules noted before led to no answer, so that what is read after them is read in another way."""
+    note(NOTHING)
+
+
 def with_rule(read: Callable[[], Read]) -> tuple[Read, str]:
-    """Returns what a parser reads, and the rule by which; "" where it noted none."""
+    """Returns what a parser reads, and the rule by which; "" where it noted none.
+
+    Where it reads None, the rule is the last that applied.
+    """
     noted: list[str] = []
     token = _NOTED.set(noted)
     try:
-        return read(), noted[-1] if noted else ""
+        found = read()
     finally:
         _NOTED.reset(token)
+    applied = noted[-1:] if found is not None else [rule for rule in noted if rule != NOTHING][-1:]
+    return found, applied[0] if applied else NOTHING

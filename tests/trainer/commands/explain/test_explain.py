@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
 from medtune.eval.explaining.numbers import explained, numbers_of
 from medtune.eval.report.run_data import read_run
@@ -142,3 +143,33 @@ def test_a_choice_is_read_by_the_rule_that_is_named(reply: str, read: str | None
     found, said = with_rule(lambda: parse_choice(reply, asked))
     assert found == read
     assert said.startswith(f"rule {rule}: ") if rule else not said
+
+
+YES_NO = Question("q", "m", "Is there a mass?", ("yes", "no"), "no", "yes_no", "p")
+WIDTH = Question("q", "m", "How wide is it?", (), "50", "number", "p", unit="mm")
+ORGAN = Question("q", "m", "Which organ?", (), "left lung", "text", "p")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "read", "said"),
+    [
+        (YES_NO, "No mass is seen.", "no", "it says no in words"),
+        (YES_NO, "B", "no", "it says no by a letter"),
+        (YES_NO, "A. no", None, "its words say one answer and its letter another"),
+        (YES_NO, "perhaps", None, ""),
+        (WIDTH, "about 5 cm", "50", "the one number that it states, in mm"),
+        (ORGAN, "The left lung.", "left lung", "the true answer after normalisation"),
+        (ORGAN, "liver", "liver", "the words of its answer"),
+    ],
+)
+def test_an_answer_of_another_kind_is_read_by_the_way_that_is_named(
+    question: Question, reply: str, read: str | None, said: str
+) -> None:
+    parser = find_benchmark("vqa").parsers["reply"]
+    assert with_rule(lambda: parser(reply, question)) == (read, said)
+
+
+def test_a_rule_that_found_nothing_is_not_said_of_what_another_way_found() -> None:
+    asked = Question("q", "m", "How many?", ("2", "3"), "2", "choice", "p")
+    found, said = with_rule(lambda: parse_choice("2 or 3", asked) or "read otherwise")
+    assert (found, said) == ("read otherwise", "")
