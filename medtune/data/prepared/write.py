@@ -322,7 +322,7 @@ def media_content_ids(
     unseen = question_content_ids(question for question in asked if not media[question.media_id])
     ids = {}
     for media_id, items in media.items():
-        said = [_shown(ref, stored) for ref in items]
+        said = [_media_record(ref, stored) for ref in items]
         # A single item's id is that of its own content, without the list around it.
         text = json.dumps(said[0] if len(said) == 1 else said)
         content = hashlib.sha256(text.encode()).hexdigest()[:ID_HEX]
@@ -330,7 +330,7 @@ def media_content_ids(
     return ids
 
 
-def _shown(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
+def _media_record(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
     clip = [ref.start_s, ref.end_s, ref.region] if ref.kind == "video" else []
     return [stored[ref.path].digest, [list(box) for box in ref.boxes], *clip]
 

@@ -28,7 +28,7 @@ class UnreadableReplyError(Exception):
     """The server responded, but not with a complete chat completion."""
 
 
-class PromptRows(NamedTuple):
+class ServedPrompt(NamedTuple):
     """The tokens that the server read, as its `prompt_logprobs` names them."""
 
     total: int  # Number of tokens of the prompt.
@@ -46,7 +46,7 @@ class Reply:
     model: str | None = None
     usage: Tokens | None = None  # Tokens that were charged; None where the server does not say.
     # The tokens of the prompt; None where the server does not give their log-probabilities.
-    prompt: PromptRows | None = None
+    prompt: ServedPrompt | None = None
 
 
 def read_completion(text: str) -> Reply:
@@ -110,7 +110,7 @@ def _completion(body: Mapping[str, Any]) -> Reply:
     return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body), _prompt_rows(body))
 
 
-def _prompt_rows(body: Mapping[str, Any]) -> PromptRows | None:
+def _prompt_rows(body: Mapping[str, Any]) -> ServedPrompt | None:
     rows = body.get("prompt_logprobs")
     if not isinstance(rows, list) or not rows:
         return None
@@ -125,7 +125,7 @@ def _prompt_rows(body: Mapping[str, Any]) -> PromptRows | None:
         ((id_, told),) = row.items()
         value = told.get("logprob") if isinstance(told, dict) else None
         found.append((int(id_), float(value) if isinstance(value, int | float) else None))
-    return PromptRows(len(rows), tuple(found))
+    return ServedPrompt(len(rows), tuple(found))
 
 
 def _usage(body: Mapping[str, Any]) -> Tokens | None:
@@ -182,7 +182,7 @@ class ReplyCache:
             held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
             text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
             tokens, prompt = Tokens(*usage) if isinstance(usage, list) else None, held.get("prompt")
-            rows = PromptRows(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
+            rows = ServedPrompt(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
             ended, named = (None if each is None else str(each) for each in (finish, model))
             return Reply(str(text), ended, named, tokens, rows)
         except (ValueError, KeyError, TypeError) as error:

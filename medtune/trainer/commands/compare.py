@@ -21,7 +21,7 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import correctness, other_answers
 from medtune.eval.scoring.tables import Table, table_text
-from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
+from medtune.eval.statistics.power import PowerPlan, patients_needed, plan_from, power_of
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.runs.answers import answered_rows
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
@@ -225,7 +225,7 @@ def power_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _plan_of_run(root: Path, *, gain: float) -> Plan:
+def _plan_of_run(root: Path, *, gain: float) -> PowerPlan:
     """Returns a plan for a gain whose other numbers are measured on a finished run."""
     before, after = scored_everywhere(answered_rows(open_finished(root)))
     if not before:
@@ -241,7 +241,7 @@ def power_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     run, gain, power, alpha = options.run, options.gain, options.power, options.alpha
     if run is None and (options.baseline is None or options.questions_per_patient is None):
         raise ValueError("give --baseline and --questions-per-patient, or --run RUN to take them from a run")
-    start = Plan(0.0, gain, 1.0, DEFAULT_ICC) if run is None else _plan_of_run(run, gain=gain)
+    start = PowerPlan(0.0, gain, 1.0, DEFAULT_ICC) if run is None else _plan_of_run(run, gain=gain)
     names = ("baseline", "questions_per_patient", "icc", "discordant")
     plan = replace(start, **{name: value for name in names if (value := getattr(options, name)) is not None})
     needed = patients_needed(plan, power=power, alpha=alpha)

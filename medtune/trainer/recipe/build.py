@@ -24,24 +24,24 @@ Tree = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """The settings that come from one file, or from one value of `--set`."""
 
     origin: str  # Where the settings come from, for messages: the path of a file, or "--set".
     tree: Mapping[str, object]  # The keys and values; blocks are nested mappings.
 
 
-def read_layer(path: Path) -> Layer:
+def read_layer(path: Path) -> SettingsLayer:
     """Returns the settings of a YAML file."""
     tree = yaml_file(path)
     if not isinstance(tree, dict):
         raise ValueError(
             f"{path}: wanted keys with values; a recipe is a mapping with the blocks model, data, train, eval and log"
         )
-    return Layer(str(path), tree)
+    return SettingsLayer(str(path), tree)
 
 
-def override_layer(text: str) -> Layer:
+def override_layer(text: str) -> SettingsLayer:
     """Returns the layer of one KEY=VALUE given to `--set`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
@@ -58,10 +58,10 @@ def override_layer(text: str) -> Layer:
     for part in reversed(key.split(".")):
         block = {part: tree}
         tree = block
-    return Layer(COMMAND_LINE, block)
+    return SettingsLayer(COMMAND_LINE, block)
 
 
-def merge(layers: Sequence[Layer]) -> Tree:
+def merge(layers: Sequence[SettingsLayer]) -> Tree:
     """Returns the settings of all layers in one tree; if two layers give the same key, the later one counts."""
     tree: Tree = {}
     for layer in layers:
@@ -98,12 +98,12 @@ def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place:
     return out
 
 
-def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
+def origin_of(layers: Sequence[SettingsLayer], place: Sequence[str]) -> str:
     """Returns the origin of the last layer that gives a value at a place such as ("train", "stages", "0", "name")."""
     return next((layer.origin for layer in reversed(layers) if says(layer.tree, place)), layers[0].origin)
 
 
-def origins(layers: Sequence[Layer], tree: Mapping[str, object]) -> dict[str, str]:
+def origins(layers: Sequence[SettingsLayer], tree: Mapping[str, object]) -> dict[str, str]:
     """Returns for the dotted key of each value of a tree the origin of the layer that gives it, or "default"."""
     found: dict[str, str] = {}
     for place in _places(tree, ()):
@@ -120,7 +120,7 @@ def _places(tree: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tupl
             yield (*above, key)
 
 
-def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
+def origin_of_block(layers: Sequence[SettingsLayer], place: Sequence[str]) -> str:
     """Returns the origin of the first layer that has a block of keys at a place and that no later list replaces."""
     lists = (number for number, layer in enumerate(layers) if _passes_a_list(layer.tree, place))
     layers = layers[max(lists, default=0) :]
@@ -225,7 +225,7 @@ Place = tuple[str, ...]
 _T = TypeVar("_T")
 
 
-def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -> _T:
+def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[SettingsLayer]) -> _T:
     """Returns merged settings as an instance of the dataclass `kind`; messages name the layers."""
     found = _block(kind, tree, (), layers, usual={})
     if not isinstance(found, kind):
@@ -233,13 +233,17 @@ def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -
     return found
 
 
-def _block(kind: type, tree: object, place: Place, layers: Sequence[Layer], *, usual: Mapping[str, object]) -> object:
+def _block(
+    kind: type, tree: object, place: Place, layers: Sequence[SettingsLayer], *, usual: Mapping[str, object]
+) -> object:
     """Returns a block as an instance of `kind`.
 
     `usual` holds the defaults of the fields for which the enclosing block has other defaults than `kind` itself.
     """
     if not isinstance(tree, Mapping):
-        raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(tree)}; it must be a block of keys")
+        raise ValueError(
+            f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(tree)}; it must be a block of keys"
+        )
     hints = typing.get_type_hints(kind)
     usual = {**defaults(kind), **usual}
     prefix = "".join(f"{part}." for part in place)
@@ -275,7 +279,7 @@ def fields_of(block: object) -> dict[str, object]:
     return {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
 
 
-def _value(hint: Hint, value: object, place: Place, layers: Sequence[Layer], *, usual: object = None) -> object:
+def _value(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer], *, usual: object = None) -> object:
     if value is None and allows_none(hint):
         return None
     kind = without_none(hint)
@@ -285,7 +289,9 @@ def _value(hint: Hint, value: object, place: Place, layers: Sequence[Layer], *, 
     if origin is tuple:
         if not isinstance(value, list | tuple):
             listed = "a list of blocks of keys" if block_in(kind) else wanted(hint)
-            raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {listed}")
+            raise ValueError(
+                f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {listed}"
+            )
         return tuple(_value(inner[0], each, (*place, str(number)), layers) for number, each in enumerate(value))
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
@@ -297,7 +303,7 @@ def _value(hint: Hint, value: object, place: Place, layers: Sequence[Layer], *, 
     return value if hint is typing.Any else _single(hint, value, place, layers)
 
 
-def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> object:
+def _key(hint: Hint, key: object, place: Place, layers: Sequence[SettingsLayer]) -> object:
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
     if choices and key not in choices:
         raise ValueError(
@@ -307,7 +313,7 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
     return key
 
 
-def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> object:
+def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> object:
     if isinstance(value, bool) and (word := "on" if value else "off") in typing.get_args(hint):
         # YAML reads the words on and off as true and false.
         return word
@@ -320,8 +326,10 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) ->
     raise _wrong(hint, value, place, layers)
 
 
-def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> ValueError:
-    return ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {wanted(hint)}")
+def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:
+    return ValueError(
+        f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}"
+    )
 
 
 @functools.cache
@@ -331,7 +339,7 @@ def _reader(hint: Hint) -> ArgumentParser:
     return parser
 
 
-def _shown(value: object) -> str:
+def _yaml_text(value: object) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)

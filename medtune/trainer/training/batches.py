@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.media_reader import Turns, read_item
+from medtune.models.media_reader import LoadingTurns, read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import ROW_TOKENS, PackedRows, Shown, balanced, pack
@@ -127,7 +127,7 @@ class MicroBatches(Dataset[MicroBatch]):
         self.sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
         self._row_tokens = row_tokens if share_prefix else 0
         self._laid: tuple[int, dict[Draw, list[Layout]]] = (-1, {})
-        self.turns: Turns | None = None
+        self.turns: LoadingTurns | None = None
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
@@ -262,7 +262,7 @@ def _packing(assembled: Assembled) -> _Packing:
     return _Packing(shares, ROW_TOKENS if shares and assembled.model.packs_trees else 0)
 
 
-class _Loader(DataLoader[MicroBatch]):
+class _BatchLoader(DataLoader[MicroBatch]):
     def __iter__(self) -> Iterator[MicroBatch]:  # type: ignore[override]
         turns = self.dataset.turns if isinstance(self.dataset, MicroBatches) else None
         try:
@@ -281,9 +281,9 @@ def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> Dat
     The processes hold a bounded amount of memory together (media_reader.py).
     """
     if workers > 0:
-        batches.turns = Turns(workers)
+        batches.turns = LoadingTurns(workers)
         order.begins = batches.turns.begin
-    return _Loader(
+    return _BatchLoader(
         batches,
         batch_size=None,
         sampler=order,

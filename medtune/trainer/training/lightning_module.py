@@ -40,7 +40,7 @@ from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.mixture import begins_with_words
 from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.validation.asked import VisitBatch
-from medtune.trainer.training.validation.measures import Answered, Asker
+from medtune.trainer.training.validation.measures import Answered, BatchAsker
 
 
 class FineTuning(pl.LightningModule):
@@ -76,7 +76,7 @@ class FineTuning(pl.LightningModule):
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
         self._used: UsedWeights | None = None
-        self._asker = Asker(assembled, answers, seed=train.seed)
+        self._asker = BatchAsker(assembled, answers, seed=train.seed)
         nn.Module.register_state_dict_post_hook(self, keep_what_learns)
         nn.Module.register_load_state_dict_post_hook(self, expect_what_learns)
         # Lightning does not switch the model to training mode itself.

@@ -25,15 +25,15 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_pa
 _NO_BYTES = torch.zeros(0, dtype=torch.uint8)
 
 
-class _Row(NamedTuple):
+class _AnsweredQuestion(NamedTuple):
     question: Question
     predictions: tuple[Prediction, ...]
 
 
-_ROWS = TypeAdapter(_Row)
+_ROWS = TypeAdapter(_AnsweredQuestion)
 
 
-def _line(row: _Row) -> bytes:
+def _line(row: _AnsweredQuestion) -> bytes:
     return json.dumps(_ROWS.dump_python(row)).encode("ascii") + b"\n"
 
 
@@ -148,7 +148,7 @@ class BenchmarkMetric(Metric):
                     "wanted one about a question of this update, under the condition 'image'"
                 )
             by_id[key.question_id].append(said)
-        lines = b"".join(_line(_Row(question, tuple(by_id[question.id]))) for question in questions)
+        lines = b"".join(_line(_AnsweredQuestion(question, tuple(by_id[question.id]))) for question in questions)
         assert isinstance(self.rows, list)
         if lines:
             self.rows.append(torch.frombuffer(bytearray(lines), dtype=torch.uint8).to(self.device))
@@ -156,7 +156,7 @@ class BenchmarkMetric(Metric):
     def compute(self) -> Tensor:
         """Returns the value of the metric over the answers of all ranks."""
         held = bytes(dim_zero_cat(self.rows).to(torch.uint8).cpu().numpy())
-        found: dict[str, _Row] = {}
+        found: dict[str, _AnsweredQuestion] = {}
         for line in held.splitlines():
             row = _ROWS.validate_python(json.loads(line))
             found.setdefault(row.question.id, row)
