@@ -146,7 +146,7 @@ class Conversations:
                 times=times,
                 **more,
             )
-        return {name: _tensor(name, value) for name, value in made.items() if name != "video_metadata"}
+        return {name: _tensor(name, value) for name, value in made.items()}
 
     def as_written(self, text: str) -> str:
         """Returns a text of a conversation as the chat template is given it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Many
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +62,7 @@ def placed(grid: Grid, times: tuple[int, ...]) -> Placement:
     )
 
 
+@lru_cache(maxsize=1024)
 def in_a_row(count: int) -> Placement:
     """Returns positions that simply count the tokens."""
     return Placement(tuple(range(count)), count)

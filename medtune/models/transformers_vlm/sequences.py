@@ -47,7 +47,7 @@ class _Told(NamedTuple):
     shapes: tuple[Shape, ...]
 
 
-class _Read(NamedTuple):
+class _Transcript(NamedTuple):
     """A conversation as the processor writes it, in which each run of visual tokens has one placeholder."""
 
     ids: _Ids
@@ -97,7 +97,8 @@ class ProcessorSequences:
         self._positions, self._axes = positions, 1 if positions is None else 3
         self._frames_as_images = frames_as_images
         self._conversations = conversations.blank(placeholders)
-        self._stop_id = self._find_stop()
+        self._stop = self._find_stop()
+        self._stop_id = int(self._tokenizer.convert_tokens_to_ids(self._stop))
         self._read = lru_cache(maxsize=_CACHED)(self._read_uncached)
         self._context = lru_cache(maxsize=_CACHED)(self._context_uncached)
         # The prompt and the options of a question come one after another.
@@ -169,18 +170,18 @@ class ProcessorSequences:
             return as_images(frames_TCHW)
         return as_video(self._processor, frames_TCHW, shape.times_s)
 
-    def _read_uncached(self, told: _Told, answer: str | None) -> _Read:
+    def _read_uncached(self, told: _Told, answer: str | None) -> _Transcript:
         with_mask = answer is not None and self._conversations.marks_answers
         return self._compact(self._conversations.inputs(self._asked(told, answer), with_mask=with_mask))
 
-    def _compact(self, made: dict[str, Tensor]) -> _Read:
+    def _compact(self, made: dict[str, Tensor]) -> _Transcript:
         ids = made["input_ids"][0].numpy()
         is_visual = places_of(self._visual, ids)
         kept = np.flatnonzero(~is_visual | np.append(True, ids[1:] != ids[:-1]))
         lengths = np.diff(np.append(kept, len(ids)))[is_visual[kept]]
         generated = np.flatnonzero(made[MASK][0].numpy()[kept]).tolist() if MASK in made else []
         written = self._conversations.processor.tokenizer.last
-        return _Read(tuple(ids[kept].tolist()), written, tuple(lengths.tolist()), tuple(generated))
+        return _Transcript(tuple(ids[kept].tolist()), written, tuple(lengths.tolist()), tuple(generated))
 
     def _context_uncached(self, told: _Told) -> _Context:
         read = self._read(told, None)
@@ -211,7 +212,7 @@ class ProcessorSequences:
             raise ValueError(_OTHERWISE)
         return _Context(tuple(ids), tuple(runs))
 
-    def _waiting(self, told: _Told, read: _Read) -> list[tuple[int, Placement]]:
+    def _waiting(self, told: _Told, read: _Transcript) -> list[tuple[int, Placement]]:
         """Returns the runs of all items, in the order of the text."""
         if len(told.shapes) == 1 and self._positions is None:
             return [(0, in_a_row(length)) for length in read.lengths]
@@ -245,21 +246,19 @@ class ProcessorSequences:
     def _continuation(self, told: _Told, answer: str) -> str | None:
         """Returns what the template writes behind the prompt where an answer is given.
 
-        None where that does not tell the tokens that are learnt: the template marks them, the processor writes more
-        than the template does, or the conversation with the answer goes on otherwise than the prompt.
+        None where that does not tell the tokens that are learnt: the processor writes more than the template does, the
+        conversation with the answer goes on otherwise than the prompt, or the template marks only a part of it.
         """
         conversations, written = self._conversations, self._read(told, None).written
         prompt, text = self._prompt(told), conversations.rendered(self._asked(told, answer))
-        bare = self._media.split(prompt)[-1]
-        if conversations.marks_answers or written is None or not written.text.endswith(bare):
+        if written is None or not written.text.endswith(self._media.split(prompt)[-1]):
             return None
-        # A template may write an empty thought for a reply, and none in front of an answer that it shows.
-        for begun in (prompt, without_empty_thought(prompt)):
-            if text.startswith(begun):
-                return text.removeprefix(begun)
-        before, said, behind = text.rpartition(conversations.as_written(answer).strip())
-        # Or white space, which is left out, in front of an answer alone, as LLaVA-OneVision's does.
-        return said + behind if said and before.split() == prompt.split() else None
+        said = conversations.as_written(answer).strip()
+        more = _behind(prompt, text, said)
+        if more is None or not conversations.marks_answers:
+            return more
+        before, _, behind = more.partition(said)
+        return more if not before.strip() and (not behind.strip() or behind.startswith(self._stop)) else None
 
     def _of_whole(self, told: _Told, answer: str) -> _Ids:
         """Returns what the processor's whole conversation has more than the prompt."""
@@ -293,13 +292,13 @@ class ProcessorSequences:
             target = target[:-1]
         return (*target, self._stop_id)
 
-    def _find_stop(self) -> int:
+    def _find_stop(self) -> str:
         token = self._conversations.ending() or self._tokenizer.eos_token
         if token is None:
             raise ValueError(
                 "nothing ends the assistant's turn: neither the chat template nor an end-of-sequence token"
             )
-        return int(self._tokenizer.convert_tokens_to_ids(token))
+        return str(token)
 
     def _around(self, ids: _Ids, place: int) -> str:
         return str(self._tokenizer.decode(list(ids[max(place - 3, 0) : place + 5])))
@@ -313,6 +312,22 @@ class ProcessorSequences:
     def save(self, folder: Path) -> None:
         """Writes the processor, with its tokenizer and chat template, as transformers reads it."""
         self._processor.save_pretrained(folder)
+
+
+def _behind(prompt: str, text: str, said: str) -> str | None:
+    r"""Returns the text behind a prompt in a conversation that goes on with an answer; None where it does not go on.
+
+    A template may write an empty thought for a reply, and none in front of an answer that it shows. White space that it
+    writes in front of an answer alone, as LLaVA-OneVision's does, is left out.
+
+    >>> _behind("Why? assistant\n", "Why? assistant \nSo.<end>", "So.")
+    'So.<end>'
+    """
+    for begun in (prompt, without_empty_thought(prompt)):
+        if text.startswith(begun):
+            return text.removeprefix(begun)
+    before, found, behind = text.rpartition(said)
+    return found + behind if found and before.split() == prompt.split() else None
 
 
 def placeholders_of(tokenizer: Any, ids: frozenset[int]) -> dict[int, str]:

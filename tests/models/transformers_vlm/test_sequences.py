@@ -1,5 +1,6 @@
 """Tests that a sequence is the processor's own, whatever is shown together, and that it costs no pixels."""
 
+import re
 from copy import copy
 from typing import Any
 
@@ -78,6 +79,39 @@ def test_a_template_that_writes_images_before_videos_keeps_the_items_apart() -> 
     asked = f"Is {MEDIA_MARK} before {MEDIA_MARK}?"
     assert _of_items(family.layout(asked, None, shapes=[frames_of(clip(4)), Size(90, 60)])) == [1, 0]
     assert _of_items(twin("nano_llava_next_video").family.layout(asked, None, shapes=[Size(90, 60)] * 2)) == [0, 1]
+
+
+SPANS = {
+    # The blank in front of the answer stands before the span.
+    "nano_llava": (
+        "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
+        "{% if part['type'] == 'image' %}<image>\n{% elif message['role'] == 'user' %}{{ part['text'] + ' ' }}"
+        "{% else %}{% generation %}{{ part['text'] + ' ' }}{% endgeneration %}{% endif %}{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+    ),
+    # The span begins with a line break, and the prompt for a reply has no blank in front of it.
+    "nano_llava_onevision": (
+        "{% for message in messages %}<|im_start|>{{ message['role'] + ' ' }}{% for part in message['content'] %}"
+        "{% if part['type'] == 'image' %}<image>\n{% elif message['role'] == 'user' %}{{ '\n' + part['text'] }}"
+        "{% else %}{% generation %}{{ '\n' + part['text'] }}{% endgeneration %}{% endif %}{% endfor %}<|im_end|>"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    ),
+}
+"""Templates that mark what is generated as those of the published checkpoints do."""
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_a_span_that_the_template_marks_beside_white_space_does_not_change_what_is_learnt(name: str) -> None:
+    families = []
+    for template in (SPANS[name], re.sub(r"{% (?:end)?generation %}", "", SPANS[name])):
+        changed, config = copy(processor(twin(name))), whole(twin(name)).config
+        changed.chat_template = template
+        families.append(find_family(name.removeprefix("nano_")).sequence(changed, config=config, max_tokens=4096))
+    for answer in (None, "head", "The head.\nIt is."):
+        marked, plain = (each.layout("Plane?", answer, shapes=[Size(90, 60)]) for each in families)
+        assert marked == plain
+    learnt = [label for label in plain.labels if label >= 0]
+    assert families[0].decode(learnt).strip() == "The head.\nIt is."
 
 
 def test_frames_that_are_not_evenly_spaced_have_their_own_times() -> None:
