@@ -109,7 +109,16 @@ def without_empty_thought(text: str) -> str:
 
 def opened_thought(processor: Any) -> str:
     """Returns the text with which the prompt for a reply opens a thought; "" if it opens none."""
-    found = _OPEN.search(_tried(processor, answered=False) or "")
+    return thought_begun(_tried(processor, answered=False) or "")
+
+
+def thought_begun(text: str) -> str:
+    r"""Returns the opening of the thought in which a text ends; "" if it ends in none.
+
+    >>> thought_begun("assistant\n<think>\n"), thought_begun("<think>\n\n</think>\n")
+    ('<think>\n', '')
+    """
+    found = _OPEN.search(text)
     return found.group() if found else ""
 
 

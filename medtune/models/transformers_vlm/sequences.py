@@ -20,7 +20,7 @@ from torch import Tensor
 from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Size, Turn
 from medtune.models.sequence.builder import IGNORED, Laid, Placement, Run, Sequence, at, laid_out
-from medtune.models.sequence.chat_template import is_empty_thought, without_empty_thought
+from medtune.models.sequence.chat_template import is_empty_thought, opened_thought, thought_begun, without_empty_thought
 from medtune.models.transformers_vlm.blank_media import ShortTokenizer, Written, blank_frames, blank_image, places_of
 from medtune.models.transformers_vlm.conversation import (
     MASK,
@@ -106,8 +106,9 @@ class ProcessorSequences:
         self._prompt = lru_cache(maxsize=_LAST)(lambda told: self._conversations.rendered(self._asked(told, None)))
         self._target = lru_cache(maxsize=_CACHED)(self._target_uncached)
         self._runs_of = lru_cache(maxsize=_CACHED)(self._runs_of_uncached)
-        # A template whose answers cannot be learnt is refused now, and not at the first batch.
-        self.layout(_QUESTION, "So.", shapes=(Size(*PROBE),))
+        # A template whose answers cannot be learnt is refused now, and not at the first batch; one that has begun a
+        # thought may still be asked.
+        self.layout(_QUESTION, None if opened_thought(processor) else "So.", shapes=(Size(*PROBE),))
 
     @property
     def tokenizer(self) -> Any:
@@ -247,7 +248,7 @@ class ProcessorSequences:
         """Returns what the template writes behind the prompt where an answer is given.
 
         None where that does not tell the tokens that are learnt: the processor writes more than the template does, the
-        conversation with the answer goes on otherwise than the prompt, or the template marks only a part of it.
+        answer would stand in a thought (`_behind`), or the template marks only a part of it.
         """
         conversations, written = self._conversations, self._read(told, None).written
         prompt, text = self._prompt(told), conversations.rendered(self._asked(told, answer))
@@ -315,10 +316,11 @@ class ProcessorSequences:
 
 
 def _behind(prompt: str, text: str, said: str) -> str | None:
-    r"""Returns the text behind a prompt in a conversation that goes on with an answer; None where it does not go on.
+    r"""Returns what is learnt behind a prompt, given the text of the conversation with the answer.
 
-    A template may write an empty thought for a reply, and none in front of an answer that it shows. White space that it
-    writes in front of an answer alone, as LLaVA-OneVision's does, is left out.
+    A template may write an empty thought for a reply, and none in front of an answer that it shows. It may also begin
+    the turn of an answer otherwise than the prompt for one, as LLaVA-OneVision's does with a blank: the answer then
+    follows the prompt, as a reply would. None where the prompt has begun a thought, in which no answer belongs.
 
     >>> _behind("Why? assistant\n", "Why? assistant \nSo.<end>", "So.")
     'So.<end>'
@@ -326,8 +328,8 @@ def _behind(prompt: str, text: str, said: str) -> str | None:
     for begun in (prompt, without_empty_thought(prompt)):
         if text.startswith(begun):
             return text.removeprefix(begun)
-    before, found, behind = text.rpartition(said)
-    return found + behind if found and before.split() == prompt.split() else None
+    _, found, behind = text.rpartition(said)
+    return found + behind if found and not thought_begun(prompt) else None
 
 
 def placeholders_of(tokenizer: Any, ids: frozenset[int]) -> dict[int, str]:
