@@ -159,7 +159,7 @@ def _lines(report: StudyReport, table: PublishedTable) -> list[TableLine]:
             label = name if name == published else f"{name} / {published}"
             found.append(_printed_line(table, label, str(published)))
         mine = {column: cell for (row, column), cell in cells.items() if row == name}
-        found.append(TableLine(name, OURS, {column: _ours_text(cell) for column, cell in mine.items()}))
+        found.append(TableLine(name, OURS, {column: _ours_text(table, cell) for column, cell in mine.items()}))
         if any(cell.difference is not None for cell in mine.values()):
             texts = {column: _difference_text(table, cell) for column, cell in mine.items()}
             found.append(TableLine(name, DIFFERENCE, texts))
@@ -173,10 +173,14 @@ def _printed_line(table: PublishedTable, label: str, model: str) -> TableLine:
     )
 
 
-def _ours_text(cell: StudyCell) -> Cell:
+def _ours_text(table: PublishedTable, cell: StudyCell) -> Cell:
+    """Returns ours with its interval, with one decimal more than is printed; counts have none."""
     if cell.ours is None:
         return None
-    return f"{plain(cell.ours)} ({span(cell.ci95)})" if cell.ci95 else plain(cell.ours)
+    printed = table.column(cell.column).printed_digits
+    digits = printed + 1 if printed else 0
+    value = plain(cell.ours, digits)
+    return f"{value} ({span(cell.ci95, digits)})" if cell.ci95 else value
 
 
 def _difference_text(table: PublishedTable, cell: StudyCell) -> Cell:

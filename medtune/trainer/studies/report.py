@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.eval.data_label import DataLabel
 from medtune.eval.studies.cells import StudyAnswers, StudyCell, study_cells
 from medtune.eval.studies.page import StudyReport, StudyRun
-from medtune.trainer.studies.answers import collected, result_of
+from medtune.trainer.studies.answers import CollectedRow, collected, result_of
 from medtune.trainer.studies.planned import planned_rows
 from medtune.trainer.studies.study import FULL, OpenedStudy, data_given
 
@@ -38,7 +37,7 @@ def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
         scale=opened.scale,
         benchmarks=tuple(opened.study.sets),
         source="; ".join(dict.fromkeys(table.source for table in opened.tables)),
-        banners=_banners([each.label for each in found if each.label]),
+        banners=_banners(opened, found),
         tables=opened.tables,
         rows=tuple(each.answers for each in found),
         cells=tuple(cells),
@@ -74,5 +73,13 @@ def _with_relative_folder(run: StudyRun, out: Path) -> StudyRun:
     return replace(run, folder=str(folder.relative_to(out))) if folder.is_relative_to(out) else run
 
 
-def _banners(labels: Sequence[DataLabel]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(banner for label in labels for banner in label.banners()))
+def _banners(opened: OpenedStudy, found: Sequence[CollectedRow]) -> tuple[tuple[str, str], ...]:
+    titles = {each.name: f"{each.benchmark.title}: " if len(opened.sets) > 1 else "" for each in opened.sets}
+    return tuple(
+        dict.fromkeys(
+            (name, titles[row.answers.benchmark] + meaning)
+            for row in found
+            if row.label
+            for name, meaning in row.label.banners()
+        )
+    )
