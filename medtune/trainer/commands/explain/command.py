@@ -15,7 +15,7 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.parse_replies import parse_all
-from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.commands.arguments import Commands, add_questions
 from medtune.trainer.commands.explain.tokens import tokens_text
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 
@@ -34,12 +34,7 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--numbers", action="store_true", help="Lists the numbers that can be explained.")
     parser.add_argument("--all", action="store_true", dest="every_id", help="Names all questions instead of the first.")
-    parser.add_argument(
-        "--questions",
-        type=Path,
-        metavar="DIR",
-        help="The prepared folder of the run, if it has been moved (default: the recipe's data.root).",
-    )
+    add_questions(parser)
 
 
 def explain_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
