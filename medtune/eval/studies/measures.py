@@ -9,7 +9,7 @@ from medtune.eval.metric import Metric, ParsedReply, every_question
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import correctness, score_rows
 from medtune.eval.statistics.intervals import mean_interval, normal_quantile, statistic_gain_interval, wilson
-from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, PrintedInterval
+from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, PrintedInterval, no_interval
 
 
 def of_metric(
@@ -36,13 +36,12 @@ def of_metric(
     return measure
 
 
-def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1.0) -> Measure:
+def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1.0, is_mean: bool = True) -> Measure:
     """Returns the measure that is a number of another tool's rule on the generated replies.
-
-    It has an interval where the number is the mean of those of single replies.
 
     Args:
         phase: The phase; None is the last that was answered.
+        is_mean: Whether the number is the mean of those of single replies; one of a whole corpus has no interval.
     """
 
     def measure(answers: Answers) -> CellValue | None:
@@ -57,7 +56,8 @@ def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1
             return None
         single = [(pair[0].patient_id, rule.score([pair]).get(name)) for pair in replies]
         counted = [(patient, each) for patient, each in single if each is not None]
-        return CellValue(scale * value, len(counted), partial(_interval_of_mean, value, counted, scale))
+        interval = partial(_interval_of_mean, value, counted, scale) if is_mean else no_interval
+        return CellValue(scale * value, len(counted), interval)
 
     return measure
 
