@@ -10,7 +10,7 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric, ParsedReply, passes_text, scored_everywhere
 from medtune.eval.results.phase_schema import Measured
 from medtune.eval.results.schema import ResultsFile
-from medtune.eval.scoring.counted import NOT_ABOUT, Counted, counted, reads_replies_alone
+from medtune.eval.scoring.counted import NOT_ABOUT, CountedRows, counted, reads_replies_alone
 from medtune.eval.scoring.score import folds_of, parts
 from medtune.eval.statistics.column_sums import Recomputed
 
@@ -126,7 +126,7 @@ def _of_phase(number: Number, evidence: Evidence, benchmark: Benchmark) -> Expla
     parser = number.parser or evidence.parser
     rows = _rows(evidence, number.condition, parser)
     if number.is_outside:
-        found = dict(parts(rows, benchmark)).get(number.metric, Counted((), ()))
+        found = dict(parts(rows, benchmark)).get(number.metric, CountedRows((), ()))
         metric = benchmark.metrics[number.metric]
     else:
         name = number.metric or benchmark.primary

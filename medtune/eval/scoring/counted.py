@@ -16,7 +16,7 @@ WAITS = "a reply to it waits for a judge"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedRows:
     """Rows in the order of the questions, and for each why a number does not count it; None where it counts it."""
 
     of: Sequence[ParsedReply]
@@ -49,14 +49,14 @@ class Counted:
         return [row for row, why in zip(self.of, self.why, strict=True) if why not in reasons]
 
 
-def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool = False) -> Counted:
+def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool = False) -> CountedRows:
     """Returns which rows a number counts.
 
     Args:
         replies_alone: Whether these are the rows of a parser of replies, for which questions with options were not
             asked (`reads_replies_alone`). To count them as unanswered would make a wrong answer of each.
     """
-    return Counted(rows, tuple(_left_out_because(row, metric, replies_alone=replies_alone) for row in rows))
+    return CountedRows(rows, tuple(_left_out_because(row, metric, replies_alone=replies_alone) for row in rows))
 
 
 def _left_out_because(row: ParsedReply, metric: Metric, *, replies_alone: bool) -> str | None:

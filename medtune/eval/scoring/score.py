@@ -12,7 +12,7 @@ from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
-from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, Counted, counted, reads_replies_alone
+from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
@@ -318,7 +318,7 @@ def _every_metric(
     return {name: score_rows(found[name].about, metrics[name]) for name in defined}
 
 
-def parts(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[str, Counted]]:
+def parts(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[str, CountedRows]]:
     """Yields the primary metric's name with its rows, and then those of each that is the first about any that are left.
 
     Together they are about all questions that any metric is about.

@@ -191,3 +191,21 @@ def test_the_check_finds_the_faults_of_a_loss(
 def test_the_shipped_losses_keep_their_contract() -> None:
     for name in ("cross_entropy", "label_smoothing"):
         assert list(LOSSES.broken(name)) == []
+
+
+VALUED = (
+    '"""Asks for a value."""\n\n\ndef loss(read, batch):\n    return -read.logprobs() * read.logprobs()[0].item()\n'
+)
+
+
+def test_the_plan_rehearses_the_loss_that_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses" / "valued.py").write_text(VALUED, "utf-8")
+    said = {}
+    for name in ("label_smoothing", "valued"):
+        settings = [f"data.root={tmp_path / 'none'}", f"train.loss.name={name}"]
+        command = ["validate", "nano_busi_lora", "--no-weights", "--plugins", str(tmp_path), "--set", *settings]
+        assert main(command) == 1
+        said[name] = capsys.readouterr().out
+    assert "cannot be run without values" in said["valued"]
+    assert "cannot be run without values" not in said["label_smoothing"]
