@@ -12,7 +12,7 @@ from heapq import nlargest
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import SPLITS, Question, Split
+from medtune.data.types import SPLITS
 from medtune.eval.asking.plan import plan_visits
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
@@ -30,6 +30,7 @@ from medtune.trainer.commands.arguments import Commands, add_recipe
 from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
+from medtune.trainer.experiment.long_questions import LONGEST, refuse_long_questions
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import adapted_as_stages_say, wrong_precision
 from medtune.trainer.losses import find_loss, loss_said
@@ -45,9 +46,6 @@ from medtune.trainer.training.budget import TokenOrder
 from medtune.trainer.training.mixture import begins_with_words, described, stage_mixture
 from medtune.trainer.training.stages import can_stop_early, part_table, with_counted_epochs
 from medtune.trainer.volume_cache import size_said, wanted
-
-_LONGEST = 50
-"""The number of answers or questions, the longest in characters, whose tokens are counted."""
 
 
 def validate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -270,6 +268,7 @@ def _scored(data: OpenedData) -> str:
 
 
 def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+    refuse_long_questions(data.recipe, data.prepared, data.benchmark, data.training_sets, assembled)
     recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     stage, devices = recipe.stages[0], recipe.train.devices
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
@@ -297,40 +296,11 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     print(
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
-    refuse_long_questions(data, assembled)
     if cut := cut_answers(data, assembled):
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
     print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
-
-
-def refuse_long_questions(data: OpenedData, assembled: Assembled) -> None:
-    """Refuses questions of val and of the evaluated split that are longer than the model's context.
-
-    Only those that are likely to be longest are counted: those with the longest texts, and those with the most media.
-    """
-    recipe, render = data.recipe, data.benchmark.render
-    splits: tuple[Split, ...] = ("val", recipe.eval.split)
-    for split in dict.fromkeys(splits):
-        asked = [(group, question) for group in data.prepared.groups(split) for question in group.questions]
-        by_text = nlargest(_LONGEST, asked, key=lambda each: _characters(each[1], answered=split == "val"))
-        by_media = nlargest(_LONGEST, asked, key=lambda each: len(each[0].media))
-        for group, question in (*by_text, *by_media):
-            prompt = render(question, recipe.model.answer_format)
-            # The true answers of val are read for its loss; those of the evaluated split only where they are options.
-            answer = prompt.target if split == "val" or question.options else None
-            shapes = tuple(map(assembled.transform.shape, group.media))
-            try:
-                assembled.family.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
-            except ValueError as error:
-                where = f"{data.prepared.root}, split {split}, question {question.id}"
-                raise ValueError(f"{where}, with {len(shapes)} media items: {error}") from error
-
-
-def _characters(question: Question, *, answered: bool) -> int:
-    said = sum(len(turn.asked) + len(turn.answer) for turn in question.turns)
-    return said + len(question.text) + (len(question.answer) if answered else 0)
 
 
 def cut_answers(data: OpenedData, assembled: Assembled) -> str:
@@ -341,7 +311,7 @@ def cut_answers(data: OpenedData, assembled: Assembled) -> str:
         asked = [(group, question) for group, question in asked if not question.options]
     said = [(group, question, data.benchmark.render(question, answer_format)) for group, question in asked]
     longest = 0
-    for group, question, prompt in nlargest(_LONGEST, said, key=lambda each: len(each[2].target)):
+    for group, question, prompt in nlargest(LONGEST, said, key=lambda each: len(each[2].target)):
         shapes = tuple(map(assembled.transform.shape, group.media))
         sequence = assembled.family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
         # The end of the turn is not part of a reply.

@@ -19,6 +19,7 @@ from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.begin import begin_or_resume
+from medtune.trainer.experiment.long_questions import refuse_long_questions
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.experiment.runnable import refuse_unfit
@@ -178,6 +179,8 @@ def open_experiment(
     said: list[str] = []
     if experiment.rank == 0:
         refuse_unfit(recipe, training=training)
+        if not resume:
+            refuse_long_questions(recipe, prepared, benchmark, training_sets, limit=limit)
         experiment = replace(experiment, wandb=wandb_mode(recipe.log))
         said = begin_or_resume(
             folder,

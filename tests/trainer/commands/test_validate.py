@@ -31,22 +31,27 @@ def test_validate_warns_of_answers_that_are_longer_than_replies(prepared_tiny: P
     assert "warning" not in shown(main([*arguments, "eval.readings=[likelihood]"]))
 
 
-def test_validate_refuses_test_questions_beyond_the_context(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_validate_and_run_refuse_questions_beyond_the_context(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
     """The longest text, and the most images together, before any hour is spent on the others."""
     pictures = sorted(path for path in tiny_busi.rglob("*.png") if "_mask" not in path.name)
-    history = "The history is long. " * 1700
-    for odd in ({"question": f"{history}Is there a mass?"}, {"image": [str(pictures[9])] * 4200}):
+    history = {"question": "The history is long. " * 1700 + "Is there a mass?"}
+    for where, odd in (("test", history), ("test", {"image": [str(pictures[9])] * 4200}), ("train", history)):
         rows = [
             {"image": [str(path)], "question": "Is there a mass?", "answer": "no", "split": split, "patient": path.name}
             for path, split in zip(pictures[:9], ["train"] * 6 + ["val"] * 2 + ["test"], strict=True)
         ]
-        table, out = tmp_path / f"{next(iter(odd))}.jsonl", tmp_path / next(iter(odd))
-        table.write_text("\n".join(map(json.dumps, [*rows, rows[-1] | odd])), "utf-8")
+        named = f"odd_{len([*tmp_path.iterdir()])}"
+        table, out, run = tmp_path / f"{named}.jsonl", tmp_path / named, tmp_path / f"{named}_run"
+        like = next(row for row in rows if row["split"] == where)
+        table.write_text("\n".join(map(json.dumps, [*rows, like | odd])), "utf-8")
         assert main(["prepare", "vqa", "--from", str(table), "--out", str(out)]) == 0
         fields = ["data.benchmark=vqa", f"data.root={out}", "eval.readings=[likelihood]"]
         capsys.readouterr()
-        assert main(["validate", "nano_busi_lora", "--set", *fields]) == 1
-        assert re.search(rf"{out}, split test, question .* tokens where the language model", capsys.readouterr().err)
+        for verb in (["validate"], ["run", "--out", str(run)]):
+            assert main([verb[0], "nano_busi_lora", *verb[1:], "--set", *fields]) == 1
+            wanted = rf"{out}, split {where}, question .* tokens where the language model"
+            assert re.search(wanted, capsys.readouterr().err)
+        assert not run.exists()
 
 
 def test_validate_without_weights_needs_none(prepared_tiny: Path, shown: Told) -> None:

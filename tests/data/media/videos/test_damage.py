@@ -1,8 +1,10 @@
 """Tests that damage inside of a film is found, with its second, and that whole films are never called damaged."""
 
 import random
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import av
 import numpy as np
@@ -16,15 +18,18 @@ from medtune.data.types import MediaRef
 from tests.data.media.videos.synthetic_videos import counted, mp4
 from tests.golden.files import REAL, shared_part
 
-CODECS = {"libx264": ".mp4", "mpeg4": ".avi", "mjpeg": ".mkv", "ffv1": ".mkv", "mpeg2video": ".mpg"}
+CODECS = {
+    **{"libvpx-vp9": ".webm", "libx265": ".mp4", "libx264": ".mp4"},
+    **{"mpeg4": ".avi", "mjpeg": ".mkv", "ffv1": ".mkv", "mpeg2video": ".mpg"},
+}
 """Codecs of which each kind of container that scanners and phones write is made."""
 
 
-def _film(path: Path, codec: str, count: int = 40) -> Path:
+def _film(path: Path, codec: str, count: int = 40, options: Mapping[str, str] = MappingProxyType({})) -> Path:
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=25)
         assert isinstance(stream, VideoStream)
-        stream.height, stream.width = 96, 128
+        stream.height, stream.width, stream.options = 96, 128, dict(options)
         stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         random_HWC = np.random.default_rng(0).integers(0, 60, (count, 96, 128, 3), dtype=np.uint8)
         for number, frame_HWC in enumerate(counted(count, height=96, width=128) // 2 + random_HWC):
@@ -71,6 +76,25 @@ def test_damage_in_the_middle_is_found_with_its_second(
     (tmp_path / "media").mkdir()
     assert f"damaged at {time_s:.2f} s" in copy_media({"film": (ref,)}, tmp_path / "media").broken["film"].reason
     assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codec", "options"),
+    [
+        ("libvpx-vp9", {"lossless": "1"}),
+        ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8"}),
+        ("libx265", {"x265-params": "hash=1:log-level=none"}),
+    ],
+)
+def test_damage_that_the_usual_decoder_hides_is_found(tmp_path: Path, codec: str, options: dict[str, str]) -> None:
+    path = _film(tmp_path / "film.mkv", codec, options=options)
+    check_frames(path)
+    whole = path.read_bytes()
+    for number in range(8):
+        path.write_bytes(whole)
+        _damaged(path, number)
+        with pytest.raises(ValueError, match=r"film\.mkv: the video is damaged at"):
+            check_frames(path)
 
 
 def test_a_film_that_was_cut_without_encoding_is_whole(tmp_path: Path) -> None:
