@@ -25,7 +25,7 @@ from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
-from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.measures import read_measure
 from tests.eval.golden import recorded
 from tests.golden.files import golden_file
 
@@ -48,7 +48,7 @@ CT_LETTER_ERRORS = {
 CT_NUMBER_ERRORS = {
     "The volume is 1,123.3 cc": 1123.3, "minus 35": -35.0, "1e3": 1000.0, "1.2e-2": 0.012, ".5": 0.5,
     "about .75 cm": 0.75, "12/5": None, "10-12": None, "L1 vertebra, 14 mm": 14.0, "between 4 and 6": None,
-    "2.5.1": None, "−9": -9.0, "I see 2 lesions of 3.1 cm": None, "1 123": None,
+    "2.5.1": None, "−9": -9.0, "I see 2 lesions of 3.1 cm": 2.0, "1 123": 1123.0,
 }  # fmt: skip
 CT_WORD_ERRORS = (
     "not visible", "none", "Nope", "Yesterday", "maybe yes, maybe no", "no, yes", "Normal liver", "Nodule present",
@@ -110,7 +110,7 @@ def test_robust_reads_what_official_reads_of_golden_replies_of_ctlesionvqa_excep
         texts["letters"], lambda text: letter(parse_choice(text, question)), official_letter, CT_LETTER_ERRORS
     )
     numbers = [text for text in texts["numbers"] if official_number(without_thinking(text)) is not None]
-    assert_as_official(numbers, read_number, lambda text: official_number(without_thinking(text)), CT_NUMBER_ERRORS)
+    assert_as_official(numbers, read_measure, lambda text: official_number(without_thinking(text)), CT_NUMBER_ERRORS)
     words = dict.fromkeys(CT_WORD_ERRORS)
     assert_as_official(texts["binary"], robust_yes_no, lambda text: official_yes_no(without_thinking(text)), words)
 

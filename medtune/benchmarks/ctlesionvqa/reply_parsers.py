@@ -8,7 +8,8 @@ from decimal import Decimal
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts, without_thinking
-from medtune.eval.scoring.parsers.number_parsers import first_number_in_words, read_number
+from medtune.eval.scoring.parsers.measures import read_measure
+from medtune.eval.scoring.parsers.number_words import first_number_in_words
 
 _V2 = re.compile(r"-?\d+\.?\d*")
 _VSI = re.compile(r"-?\d+(?:\.\d+)?")
@@ -163,7 +164,7 @@ def robust(reply: str, question: Question) -> str | None:
         case "yes_no":
             return _option(robust_yes_no(reply), question)
         case "number":
-            return _printed(read_number(reply, question.unit))
+            return _printed(read_measure(reply, question.unit, asked=question.text))
         case _:
             return _phrase(reply, question)
 

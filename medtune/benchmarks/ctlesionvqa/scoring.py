@@ -21,7 +21,7 @@ from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, sums_of_rows
-from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
 
@@ -166,10 +166,10 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
     # Results are cached, because one evaluation scores each row for several metrics and for each level of each facet.
     @lru_cache(maxsize=_REMEMBERED)
     def of_texts(parsed: str, answer: str) -> float:
-        truth = read_number(answer)
+        truth = read_measure(answer)
         if truth is None:
             return float(parsed == answer)
-        said = read_number(parsed)
+        said = read_measure(parsed)
         return 0.0 if said is None else definition(said, truth)
 
     return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
@@ -212,7 +212,7 @@ def is_number(question: Question) -> bool:
 
 def is_nonzero_number(question: Question) -> bool:
     """Returns whether the true answer is a number other than 0; VSI-Bench's code fails if it is 0."""
-    return is_number(question) and read_number(question.answer) not in (None, 0)
+    return is_number(question) and read_measure(question.answer) not in (None, 0)
 
 
 def is_multiple_choice(question: Question) -> bool:

@@ -22,7 +22,7 @@ from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import LETTER, OTHERS, SUBJECTS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.answer_words import NEGATION
-from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, read_answer, without_introduction
 from medtune.eval.scoring.reply_rules import ReplyRule
 
@@ -74,7 +74,7 @@ def _says(said: str, truth: str) -> bool:
         return found is not None and found["letter"].upper() == truth.upper()
     if _NUMBER.fullmatch(truth) is None or NEGATION.search(said):
         return False
-    return read_number(said) == read_number(truth)
+    return read_measure(said) == read_measure(truth)
 
 
 ReadLetter = Callable[[str, Mapping[str, str]], str]

@@ -36,7 +36,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import (
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.measures import read_measure
 
 _EDGE = ".,;:!?'\""
 _ARTICLE = "(?:a |an |the )?"
@@ -182,7 +182,7 @@ def parse_number(reply: str, question: Question) -> str | None:
     >>> [parse_number(reply, asked) for reply in ("about 1,200.0", "-3 mm in image 2", "50 to 60", "12 +/- 2")]
     ['1200', '-3', None, '12']
     """
-    value = read_number(reply, question.unit)
+    value = read_measure(reply, question.unit, asked=question.text)
     return None if value is None else f"{value:.12g}"
 
 

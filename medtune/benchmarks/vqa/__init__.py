@@ -25,7 +25,8 @@ from dataclasses import replace
 
 from medtune.benchmarks import example
 from medtune.benchmarks.vqa.conversation import is_free_text, judge_task
-from medtune.benchmarks.vqa.label_questions import read_set, render_labels
+from medtune.benchmarks.vqa.label_questions import render_labels
+from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -43,6 +44,7 @@ from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_ta
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
 from medtune.eval.scoring.parsers.measures import read_measure
+from medtune.eval.scoring.parsers.noted_rules import note
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
@@ -110,7 +112,9 @@ def parse(reply: str, question: Question) -> str | None:
     if question.answer_kind == "set":
         return read_set(reply, question)
     answer = read_answer(reply)
-    return question.answer if answer is not None and is_answer(answer, question.answer) else answer
+    is_true = answer is not None and is_answer(answer, question.answer)
+    note("the true answer after normalisation" if is_true else "the words of its answer")
+    return question.answer if is_true else answer
 
 
 def parse_verbatim(reply: str, question: Question) -> str | None:
@@ -128,10 +132,12 @@ def parse_verbatim(reply: str, question: Question) -> str | None:
 
 
 def _number(reply: str, question: Question) -> str | None:
-    found, truth = read_measure(reply, question.unit), read_measure(question.answer, question.unit)
+    found = read_measure(reply, question.unit, asked=question.text)
+    truth = read_measure(question.answer, question.unit)
     if found is None:
         return None
     is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)
+    note(f"the one number that it states{f', in {question.unit}' if question.unit else ''}")
     return question.answer if is_equal else f"{found:.12g}"
 
 

@@ -81,11 +81,7 @@ def asked_turns(said: Sequence[SpokenTurn], media: Sequence[MediaRef], place: Pl
 
 
 def said_in(value: object, place: Place, field: str) -> list[SpokenTurn]:
-    """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
-
-    Args:
-        roles: What the cell's names of roles stand for; others stay as they are.
-    """
+    """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or JSON text of one."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
@@ -23,7 +22,6 @@ from medtune.data.raw.rows import Row
 from medtune.data.raw.source import TableOptions
 from medtune.data.types import Prompt, Question
 from medtune.eval.scoring.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of
-from medtune.eval.scoring.parsers.yes_no_parser import read_answer
 
 QUESTION = "Which of these findings does the picture show?"
 """The question about several labels where rows have none of their own."""
@@ -243,75 +241,3 @@ def render_labels(question: Question) -> Prompt:
     listed, said = [f"- {label}" for label in labels_of(question)], LANGUAGES[question.language]
     target = said.nothing if question.answer == NOTHING else question.answer
     return Prompt("\n".join([question.text, *listed, said.labels]), choices=(), target=target)
-
-
-_YES = "yes|present|true|visible|seen|ja|oui|si|sí|1"
-_NO = "no|not|absent|false|without|kein|keine|keinen|nicht|nein|non|sin|sans|0"
-_NOTHINGS = "|".join(said.nothing for said in LANGUAGES.values())
-_NONE = re.compile(
-    rf"(?:{_NOTHINGS}|none(?: of (?:these|them|the (?:above|labels|findings)))?|nothing|no (?:findings?|labels?)"
-    r"|no abnormalit(?:y|ies)|keine?[rs]?|aucune|ninguna|nessuna|nenhuma)"
-    r"(?: (?:is|are|apply|applies|visible|seen|present))*"
-)
-_FILLING = re.compile(
-    r"\b(?:and|und|et|y|e|the|a|an|there|is|are|shows?|picture|image|i|see|labels?|findings?|visible|seen|present|both|"
-    r"it|this|that|apply|which|as well|also|eine?n?|der|die|das|yes)\b"
-)
-
-
-def read_set(reply: str, question: Question) -> str | None:
-    r"""Returns the labels that a reply gives, as the answer is written; None where it says anything else, too.
-
-    Each label is named as it is listed, in any order and case; "no cyst" and "cyst: no" say that one is not there.
-
-    Example:
-        >>> asked = Question("q", "m", "Which?", (), "cyst", "set", "p", printed={LABELS: "cyst\nshadow"})
-        >>> [read_set(reply, asked) for reply in ("Shadow and cyst.", "none", "cyst: yes, shadow: no", "mass")]
-        ['cyst; shadow', 'none', 'cyst', None]
-    """
-    labels, answer = labels_of(question), read_answer(reply)
-    if answer is None:
-        return None
-    text = " ".join(re.sub(r"[*_`\"'\[\]{}()]", " ", answer).casefold().split())
-    found: dict[str, set[bool]] = {}
-
-    def note(match: re.Match[str]) -> str:
-        is_said = not (match["no"] or match["no_after"]) and (
-            match["value"] is None or re.fullmatch(_YES, match["value"]) is not None
-        )
-        found.setdefault(match["label"], set()).add(is_said)
-        return " "
-
-    plain = {" ".join(re.sub(r"[*_`\"'\[\]{}()]", " ", label).casefold().split()): label for label in labels}
-    names = tuple(sorted(plain, key=len, reverse=True))
-    if _unclear(names).search(text):
-        return None
-    rest = _pattern(names).sub(note, text)
-    rest = re.sub(r"(?:^|\s)(?:[-•]|\d+[.)])(?=\s)|[.,;:|/、；，。&+!]|(?<!\w)-(?!\w)", " ", rest)
-    rest = " ".join(rest.split())
-    said = {plain[label] for label, values in found.items() if True in values}
-    if any(len(values) > 1 for values in found.values()) or (not found and not rest):
-        return None
-    if _NONE.fullmatch(rest) and not said:
-        return NOTHING
-    if _FILLING.sub(" ", rest).strip() or not found:
-        return None
-    return joined_labels([label for label in labels if label in said])
-
-
-@cache
-def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    named = "|".join(map(re.escape, labels))
-    return re.compile(
-        rf"(?:\b(?P<no>{_NO})\s+(?:a\s+|an\s+|any\s+|or\s+)?)?(?<!\w)(?P<label>{named})(?!\w)"
-        rf"(?:\s*[:=]\s*(?P<value>{_YES}|{_NO})\b|\s+(?:is|are)\s+(?P<no_after>not)\s+\w+)?"
-    )
-
-
-@cache
-def _unclear(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns the pattern of a "no" that may be about two labels, as in "no cyst and shadow"."""
-    named = "|".join(map(re.escape, labels))
-    return re.compile(
-        rf"\b(?:{_NO})\s+\w*\s*(?<!\w)(?:{named})(?:\s*,\s*|\s+)(?:(?:and|or|und|oder)\s+)?(?:{named})(?!\w)"
-    )

@@ -8,6 +8,7 @@ from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from medtune.data.prepared.find import found_data
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.predictions.files import read_predictions
@@ -54,9 +55,10 @@ class AnsweredQuestion:
 
 def answered_questions(run: RunData) -> list[AnsweredQuestion]:
     """Returns the questions that every phase of the run answered, in the folder's order."""
-    root = run.setting("data", "root")
+    named = Path(str(run.setting("data", "root")))
+    root = found_data(named, run=run.folder, data_hash=run.results.data_hash, questions=run.questions)
     folds, fold = (cast("int | None", run.setting("data", name)) for name in ("folds", "fold"))
-    prepared = open_prepared(Path(str(root))).in_folds(folds, fold)
+    prepared = open_prepared(root).in_folds(folds, fold)
     if (saw := run.results.data_hash) and prepared.data_hash != saw:
         raise ValueError(
             f"{root}: the run saw data {saw[:12]}, this folder holds {prepared.data_hash[:12]}; it was "

@@ -23,6 +23,7 @@ from medtune.eval.report.charts import (
     loss_chart,
     validation_chart,
 )
+from medtune.eval.report.counts import counts_table
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
 from medtune.eval.report.result_tables import (
@@ -165,6 +166,7 @@ class RunReport:
     curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
     audit: ReportTable
     collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
+    counts: ReportTable  # The questions that the primary numbers count.
     metrics: ReportTable  # Every metric of every parser under every condition.
     agreements: tuple[AgreementChart, ...]  # Bland and Altman's figure of each kind of measured number.
     reliability: tuple[ReliabilityChart, ...]  # One reliability chart for each phase that has a calibration.
@@ -189,6 +191,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
         curves=tuple(curve for curve in curves if curve is not None),
         audit=audit_table(run),
         collapse=collapse_table(run),
+        counts=counts_table(run),
         metrics=metrics_table(run),
         agreements=tuple(agreement_charts(run)),
         reliability=tuple(reliability_charts(run)),

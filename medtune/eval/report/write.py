@@ -61,7 +61,7 @@ def _run_lines(report: RunReport) -> Iterator[str]:
     if report.reliability:
         yield from ("## Calibration", "", *table_lines(report.calibration))
     yield from _paper_lines(report)
-    yield from ("## All metrics", "", *table_lines(report.metrics))
+    yield from ("## All metrics", "", *table_lines(report.counts), *table_lines(report.metrics))
     yield from ("## How to reproduce", "", *_code(made.command), "")
     yield from (f"- {escaped(note)}" for note in made.weight_notes)
     for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
@@ -99,9 +99,23 @@ def _code(text: str) -> list[str]:
 HTML, MARKDOWN = "report.html", "report.md"
 
 
-def write_report(folder: Path, paper_of: PaperOf) -> Path:
-    """Writes the report of a run into its folder and returns the path of report.html."""
-    report = run_report(read_run(folder), paper_of)
+_PICTURE = b"data:image/jpeg"
+
+
+def write_report(folder: Path, paper_of: PaperOf, *, questions: Path | None = None) -> Path:
+    """Writes the report of a run into its folder and returns the path of report.html.
+
+    Where its questions are not at hand, a report that shows them is not replaced by one without.
+
+    Args:
+        questions: The prepared folder of the run, if it has been moved from `data.root`; with None it is looked for.
+    """
+    report = run_report(read_run(folder, questions=questions), paper_of)
+    if (missing := report.gallery.missing) and (folder / HTML).is_file() and _PICTURE in (folder / HTML).read_bytes():
+        raise FileNotFoundError(
+            f"{folder / HTML}: the new report would lack the questions and pictures that this one shows. {missing} "
+            "Give the folder by --questions DIR, or delete the report"
+        )
     return _write(folder, run_html(report), run_markdown(report))
 
 

@@ -36,7 +36,7 @@ from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.metric import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key, replace_file
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
-from medtune.eval.scoring.parsers.number_parsers import with_digits
+from medtune.eval.scoring.parsers.number_words import with_digits
 
 _KEPT_TEXTS = 10_000
 _DASHES, _APOSTROPHES = "‐‑‒–—―−﹣", "’‘`´"

@@ -23,6 +23,7 @@ The name of the function states the requirement, for instance `answers_are_among
 _MODULES = {
     "benchmarks": "of_data",
     "sources": "of_data",
+    "losses": "of_losses",
     "metrics": "of_recipes",
     "recipes": "of_recipes",
     "studies": "of_recipes",

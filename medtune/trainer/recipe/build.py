@@ -18,9 +18,14 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 from medtune.data import catalog
 from medtune.data.yaml_text import yaml_file, yaml_text
+from medtune.trainer.recipe.other_words import key_meant, targets_meant, value_meant
 
 COMMAND_LINE = "--set"
 Tree = dict[str, object]
+
+
+EITHER = ("max_steps", "epochs")
+"""Two keys of a training, one of which says how long it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,14 @@ def merge(layers: Sequence[SettingsLayer]) -> Tree:
 def merged(below: Mapping[str, object], above: Mapping[str, object], *, place: str = "") -> Tree:
     """Returns `below` with the values of `above` put over it, block by block.
 
+    Of two keys that say the same in two ways (`EITHER`), that of `above` counts.
+
     `place` is the dotted key of the block with a final dot, for messages; "" for the whole tree.
     """
     out = dict(below)
+    for one, other in (EITHER, EITHER[::-1]):
+        if place == "train." and above.get(one) is not None and other not in above:
+            out.pop(other, None)
     for key, value in above.items():
         out[key] = _over(out.get(key), value, place=f"{place}{key}")
     return out
@@ -227,16 +237,16 @@ _T = TypeVar("_T")
 
 def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[SettingsLayer]) -> _T:
     """Returns merged settings as an instance of the dataclass `kind`; messages name the layers."""
-    found = _block(kind, tree, (), layers, usual={})
+    found = _block(kind, tree, (), layers, root=kind, usual={})
     if not isinstance(found, kind):
         raise TypeError(f"{kind.__name__} came out as a {type(found).__name__}")
     return found
 
 
 def _block(
-    kind: type, tree: object, place: Place, layers: Sequence[SettingsLayer], *, usual: Mapping[str, object]
+    kind: type, tree: object, place: Place, layers: Sequence[SettingsLayer], *, root: type, usual: Mapping[str, object]
 ) -> object:
-    """Returns a block as an instance of `kind`.
+    """Returns a block as an instance of `kind`, where the whole is a `root`.
 
     `usual` holds the defaults of the fields for which the enclosing block has other defaults than `kind` itself.
     """
@@ -252,9 +262,9 @@ def _block(
         if key not in hints:
             raise ValueError(
                 f"{origin_of(layers, (*place, str(key)))}: no key {f'{prefix}{key}'!r}."
-                f"{catalog.nearest(str(key), hints)} There are: {', '.join(prefix + name for name in hints)}"
+                f"{key_meant(str(key), value, hints, root)} There are: {', '.join(prefix + name for name in hints)}"
             )
-        values[str(key)] = _value(hints[key], value, (*place, key), layers, usual=usual.get(key))
+        values[str(key)] = _value(hints[key], value, (*place, key), layers, root=root, usual=usual.get(key))
     for name, hint in hints.items():
         if name not in values and name not in usual:
             raise ValueError(f"{origin_of_block(layers, place)}: {prefix}{name} is missing; it must be {wanted(hint)}")
@@ -279,25 +289,29 @@ def fields_of(block: object) -> dict[str, object]:
     return {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
 
 
-def _value(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer], *, usual: object = None) -> object:
+def _value(
+    hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer], *, root: type, usual: object = None
+) -> object:
     if value is None and allows_none(hint):
         return None
     kind = without_none(hint)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _block(kind, value, place, layers, usual=fields_of(usual))
+        return _block(kind, value, place, layers, root=root, usual=fields_of(usual))
     if origin is tuple:
         if not isinstance(value, list | tuple):
             listed = "a list of blocks of keys" if block_in(kind) else wanted(hint)
             raise ValueError(
                 f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {listed}"
             )
-        return tuple(_value(inner[0], each, (*place, str(number)), layers) for number, each in enumerate(value))
+        return tuple(
+            _value(inner[0], each, (*place, str(number)), layers, root=root) for number, each in enumerate(value)
+        )
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong(hint, value, place, layers)
         return {
-            _key(inner[0], key, place, layers): _value(inner[1], each, (*place, str(key)), layers)
+            _key(inner[0], key, place, layers): _value(inner[1], each, (*place, str(key)), layers, root=root)
             for key, each in value.items()
         }
     return value if hint is typing.Any else _single(hint, value, place, layers)
@@ -327,9 +341,20 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
 
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:
+    choices = [
+        choice for kind in (hint, *typing.get_args(hint)) for choice in typing.get_args(kind) if _is_choice(kind)
+    ]
+    meant = value_meant(value, choices) if choices and isinstance(value, str | int) else ""
+    if place[-1] == "targets" and isinstance(value, list):
+        meant = targets_meant(value)
+    ending = f".{meant}" if meant else ""
     return ValueError(
-        f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}"
+        f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}{ending}"
     )
+
+
+def _is_choice(hint: Hint) -> bool:
+    return typing.get_origin(hint) is Literal
 
 
 @functools.cache

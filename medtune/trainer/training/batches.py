@@ -87,8 +87,10 @@ class MicroBatch(NamedTuple):
     rows: PackedRows  # The sequences of all groups, packed into rows of token trees.
     # The media items of the groups that are shown with theirs, in the order of the groups; None if no group is.
     media: MediaBatch
-    # The number of target tokens in the whole optimizer step, over all devices and forward passes.
+    # The numbers of target tokens and of replies in the whole optimizer step, over all devices and forward passes.
     step_target_tokens: int
+    step_replies: int
+    num_replies: int  # The number of sequences in this forward pass, borrowed ones among them.
     # The number of sequences that count for the loss. The sequences after them are borrowed: every device has to run
     # the same layers, because with a sharded strategy the devices would otherwise wait for each other forever.
     num_counted: int
@@ -164,6 +166,8 @@ class MicroBatches(Dataset[MicroBatch]):
             rows=self._packed(layouts, first),
             media=self.transform.stack(items) if items else None,
             step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in step_layouts[draw]),
+            step_replies=sum(len(step_layouts[draw]) for draw in whole),
+            num_replies=sum(map(len, layouts)),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
             num_shown=sum(not self.sequences.is_blind(draw) for draw in mine),
             question_ids=tuple(

@@ -38,7 +38,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
-from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.measures import read_measure
 from tests.benchmarks.ctlesionvqa import generated_replies
 from tests.soak import sample_and_all
 
@@ -75,7 +75,7 @@ def test_robust_readings_are_their_own_canonical_form(reply: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_parser_reads_a_plain_number_back(value: float) -> None:
     assert float(plain(value)) == value
-    assert official_number(plain(value)) == vsi_number(plain(value)) == read_number(plain(value)) == value
+    assert official_number(plain(value)) == vsi_number(plain(value)) == read_measure(plain(value)) == value
 
 
 def test_canonical_letters_and_words_stay() -> None:
@@ -88,13 +88,13 @@ def test_robust_numbers_avoid_the_official_traps() -> None:
     read = {
         "The volume is 1,123.3 cc": 1123.3, "minus 35": -35.0, "−9": -9.0, "1e3": 1000.0, ".5": 0.5,
         "L1 vertebra, 14 mm": 14.0, "<think>99</think> 14": 14.0, "I see 4. Answer: 42.": 42.0, "three": 3.0,
-        "12 cm, that is 12 cm": 12.0, "+8": 8.0,
+        "12 cm, that is 12 cm": 12.0, "+8": 8.0, "none": 0.0,
     }  # fmt: skip
     for reply, value in read.items():
-        assert read_number(reply) == value, reply
-    for reply in ("10-12", "between 4 and 6", "12/5", "2 of 3.1", "none", "", "n/a", "9" * 400, "NaN", "16 to 17"):
-        assert read_number(reply) is None, reply
-    assert read_number("I see 2 lesions of 3.1 cm", "cm") == 3.1
+        assert read_measure(reply) == value, reply
+    for reply in ("10-12", "between 4 and 6", "12/5", "2 of 3.1", "", "n/a", "9" * 400, "NaN", "16 to 17"):
+        assert read_measure(reply) is None, reply
+    assert read_measure("I see 2 lesions of 3.1 cm", "cm") == 3.1
 
 
 def test_robust_yes_no_avoids_the_official_traps() -> None:

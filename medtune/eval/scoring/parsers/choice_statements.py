@@ -402,15 +402,20 @@ def after_thoughts(reply: str) -> str:
     return _up_to_stop(_UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip())
 
 
+_ECHOED = re.compile(
+    r"\A\s*Q(?:uestion)?\s*[:.][^\n]{0,2000}\n\s*A(?:nswer)?\s*[:.](?!.*\n[ \t]*B[ \t]*[:.)])\s*(?=\S)", re.S
+)
+"""The question, in front of its answer: "Q: Which plane is it?\\nA: axial"."""
 _HEAD = re.compile(r"(?i)\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
 _STOP = re.compile(
     r"(?i)<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
     r"<(?:eos|pad|end_of_turn|end_of_utterance|start_of_turn|endoftext)>"
 )
+_STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(s|del|strike)>[^<\n]{1,200}</\1>", re.I)
 _CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
 
 
 def _up_to_stop(reply: str) -> str:
-    said = _HEAD.sub("", reply)
-    said = said[: stop.start()] if (stop := _STOP.search(said)) else said
+    said = _ECHOED.sub("", _HEAD.sub("", reply))
+    said = _STRUCK_OUT.sub(" ", said[: stop.start()] if (stop := _STOP.search(said)) else said)
     return said.strip() if _TAGGED.search(said) else _CLOSED_ALONE.sub("", said).strip()

@@ -1,8 +1,8 @@
 """Finds the option that the form of a reply singles out: ticks or bold letters in a list, an arrow, a number before it.
 
-1. Of a list of options, or of a table with one in each row, the one with a tick, a filled box or circle, an arrow
-   behind it, or "yes" where others have "no" or nothing: "[ ] normal [x] benign", "A: no, B: yes". Several ticks, or
-   none, single out nothing.
+1. Of a ranking, the first one. Of a list of options, or of a table with one in each row, the one with a tick, a filled
+   box or circle, an arrow behind it, or "yes" where others have "no" or nothing: "[ ] normal [x] benign", "A: no, B:
+   yes". Several ticks, or none, single out nothing.
 2. Of a list of options and nothing else, the one in bold letters.
 3. What an arrow points to at the end: "smooth margins → B". Where options stand before the arrow in its sentence, it
    tells a course.
@@ -36,9 +36,14 @@ _SAID_OF = re.compile(
     re.I,
 )
 _TABLE_HEAD = re.compile(r"^[ \t]*\|.*\n[ \t]*\|[ \t]*:?-[ \t:|-]*\n", re.M)
-_ROW = re.compile(r"^[ \t]*\|([^\n]*\|[^\n]*)\|[ \t]*$", re.M)
+_ROW = re.compile(r"^[ \t]*\|([^\n]*)\|[ \t]*$", re.M)
 _SAYS = frozenset(("yes", "no", "true", "false", "correct", "incorrect", "right", "wrong", "not correct"))
 _BULLET = re.compile(r"\A[\s•–*|,;/-]+|[\s•–*|,;/.-]+\Z")
+_NUMBER_IN_FRONT = re.compile(r"\(?\d{1,2}[.):]\s+")
+_RANKED = re.compile(r"\b(?:rank(?:ing|ed)?|most (?:likely|probable) first|in (?:descending )?order|top[- ]\d)\b", re.I)
+_FIRST_OF_MORE = re.compile(
+    r"(?<!\w)1[.):]\s+(?P<first>[^\n]{1,200}?)[,;]?\s+2[.):]\s+(?P<second>[^\n]{1,200}?)(?=[,;]?\s+3[.):]|\n|\Z)"
+)
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__|<(b|strong|mark|u)>([^<\n]{1,200})</\3>", re.I)
 _LIST = re.compile(r"\n|[,;/|]|[ \t](?=\(?[A-Z][).][ \t])")
 ARROW = re.compile(r"(?:[➔➜➞➡⟶⇒⟹▶►»]\ufe0f?|(?<![<\w])[-=]{1,3}>(?![\d\s]*\d)|(?<!>)>>)")
@@ -60,7 +65,18 @@ _LETTER = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 def listed(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None:
     """Returns the options that a list ticks or has in bold letters; None where there is no such list."""
     ticked = _ticked(text, name, options)
+    if ticked is None and _RANKED.search(text) and (ranked := _FIRST_OF_MORE.search(text)) is not None:
+        first, second = (name(_BULLET.sub("", ranked[place])) for place in ("first", "second"))
+        ticked = {first} if first is not None and second not in (None, first) else None
     return _in_bold(text, name, options) if ticked is None else ticked
+
+
+def with_words_for_boxes(text: str, yes: str, no: str) -> str:
+    """Returns a text with words in the place of ticks and boxes; a crossed box is a "yes" where no other box is."""
+    for pattern, mark in _BOXES:
+        text = pattern.sub(mark, text)
+    text = text.replace(_CROSSED_BOX, _FALSE if _TRUE in text else _TRUE)
+    return text.replace(_TRUE, yes).replace(_FALSE, no)
 
 
 def pointed_at(text: str, name: Named, names_any: Callable[[str], bool]) -> set[str] | None:
@@ -96,10 +112,8 @@ def without_tags(text: str) -> str:
 
 
 def _ticked(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None:
-    marked = _POINTED_AT.sub(_TRUE, _ROW.sub(_cells, _TABLE_HEAD.sub("", text)))
-    for pattern, mark in _BOXES:
-        marked = pattern.sub(mark, marked)
-    marked = marked.replace(_CROSSED_BOX, _FALSE if _TRUE in marked else _TRUE)
+    marked = _POINTED_AT.sub(_TRUE, rows_as_lines(text))
+    marked = with_words_for_boxes(marked, _TRUE, _FALSE)
     if _TRUE not in marked and _FALSE not in marked and not {option.casefold() for option in options} & _SAYS:
         said = _SAID_OF.sub(lambda said: f"{said['item']}{_TRUE if said['yes'] else _FALSE}\n", marked)
         marked = said if _TRUE in said else marked
@@ -108,7 +122,10 @@ def _ticked(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None
     lines = [line for line in marked.split("\n") if line.strip()]
     if len(lines) == 1:
         lines = _parts(lines[0])
-    items = [(name(_BULLET.sub("", re.sub(f"[{_TRUE}{_FALSE}]", "", line))), line) for line in lines]
+    plain = [_BULLET.sub("", re.sub(f"[{_TRUE}{_FALSE}]", "", line)) for line in lines]
+    if all(map(_NUMBER_IN_FRONT.match, plain)):
+        plain = [_NUMBER_IN_FRONT.sub("", each) for each in plain]
+    items = [(name(each), line) for each, line in zip(plain, lines, strict=True)]
     if any(option is None and (_TRUE in line or _FALSE in line) for option, line in items):
         return None
     if len({option for option, _ in items if option is not None}) < 2:
@@ -117,9 +134,14 @@ def _ticked(text: str, name: Named, options: tuple[str, ...]) -> set[str] | None
     return ticked if len(ticked) == 1 else set()
 
 
+def rows_as_lines(text: str) -> str:
+    """Returns a text with the rows of tables as lines, the last cell behind a colon, and without the tables' heads."""
+    return _ROW.sub(_cells, _TABLE_HEAD.sub("", text))
+
+
 def _cells(row: re.Match[str]) -> str:
     *cells, last = (cell.strip() for cell in row[1].split("|"))
-    return f"{' '.join(cells)}: {last}"
+    return f"{' '.join(cells)}: {last}" if cells else row[0]
 
 
 def _parts(line: str) -> list[str]:

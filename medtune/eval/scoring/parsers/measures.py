@@ -22,6 +22,7 @@ count, and where a reply marks its answer, corrects itself ("wait") or says "ans
 """
 
 import html
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -29,8 +30,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from medtune.eval.scoring.parsers.choice_statements import after_thoughts, marked_answers
-from medtune.eval.scoring.parsers.number_parsers import foreign_with_digits, with_digits
+from medtune.eval.scoring.parsers.choice_statements import (
+    LONGEST_SENTENCE,
+    MOST_STATEMENTS,
+    after_thoughts,
+    marked_answers,
+)
+from medtune.eval.scoring.parsers.number_words import foreign_with_digits, with_digits
 from medtune.eval.scoring.parsers.units import NAME, Unit, asked_unit, is_word_unit, unit_at, word_unit
 
 _TO_UNIT = re.compile(r"[)\]\"']?(?:\s*|-)[(\[]?(?:(?:gestational|completed|full|abgeschlossene)\s+)?")
@@ -54,7 +60,7 @@ _FEET = r"(?P<whole>\d+[ -])?(?P<top>\d+)(?P<slash>[/⁄])(?P<bottom>\d+)(?![/.,
 _NUMBER = re.compile(
     r"(?<![a-zß-ɏͰ-Ͽ])(?<!\d)(?<!\d[.,/:])(?P<sign>[-−+](?=[\d.])|−\s?|(?:minus|negative|moins|menos|meno)\s+|负)?"
     rf"(?:{_FEET}|(?P<digits>[1-9]\d{{0,2}}(?:(?P<gap>[ '])\d{{3}})(?:(?P=gap)\d{{3}})*(?!\d)(?:[.,]\d+)?|"
-    r"\d+(?:[.,]\d+)*|\.\d+)(?:e(?P<exponent>[-+]?\d+))?)(?!\d|:\d)"
+    r"\d+(?:[.,]\d+)*|\.\d+)(?:e(?P<exponent>[-+]?\d+))?)(?!\d|[.,]\d|:\d|/\d)"
 )
 _DASH = r"(?:[-−~/×+]|\.\.\.?)"
 _ALSO = "to|or|and|by|bis|oder|und|mal|a|ou|et|sur|o|por|e|y|per|out of|of|von|至|到|或|和|或者|乘|乘以"
@@ -79,10 +85,11 @@ _DENIED = re.compile(
     r"(?:\b(?:not|never|rather than|instead of|nicht|kein\w*|pas|no es|non e|statt|previous(?:ly)?|formerly|prior)\b|"
     r"n't\b|不是|并非)\s*(?:(?!but\b|sondern\b|mais\b|sino\b|ma\b)[^\W\d]+\s+){0,3}\Z"
 )
+_AT_END = r"\Z"
 _LABEL = re.compile(
-    r"(?:\b(?:image|frame|figure|fig|slice|view|panel|step|video|clip|option|question|series|segment|segmento|grade|"
-    r"stage|type|class|level|zone|category|score|bi-?rads|page|case|patient|phase|lesion|nodule|node|cyst|rib|lobe|"
-    r"bild|schicht|abbildung|coupe|imagen|corte|immagine)s?\.?\s*(?:no\.?|number|nr\.?|#)?|图|段|第)\s*\Z"
+    r"(?:\b(?:image|frame|figure|fig|slice|view|panel|step|video|clip|option|question|series|segment|segmento|"
+    r"(?P<scale>grade|stage|type|class|level|zone|category|score|bi-?rads)|page|case|patient|phase|lesion|nodule|node|cyst|rib|lobe|"
+    r"bild|schicht|abbildung|coupe|imagen|corte|immagine)s?\.?\s*(?:no\.?|number|nr\.?|#)?|图|段|第)\s*" + _AT_END
 )
 _STATED = re.compile(
     r"(?:\b(?:is|measures|measuring|value|estimate|misst|betragt|mesure|mide|misura)|测量为|[为是:=≈])\s*"
@@ -113,22 +120,27 @@ class _Quantity:
     counts: bool
 
 
-def read_measure(reply: str, unit: str | None) -> float | None:
+def read_measure(reply: str, unit: str | None = None, *, asked: str = "") -> float | None:
     """Returns the one number that a reply states, in the unit of the question, by the rules of this module; else None.
 
     Args:
         unit: The unit of the true answer, in any of the languages; None where numbers of anything count.
+        asked: The question. Of the sides of an area, the greatest or the smallest counts where it asks for that; a
+            word such as "grade" is no label where it asks for one.
 
     >>> [read_measure(reply, "mm") for reply in ("5 cm", "about 12,5mm", "5 kg", "7", "two centimetres", "4-5 mm")]
     [50.0, 12.5, None, 7.0, 20.0, None]
     >>> read_measure("3 lesions", None), read_measure("−12 ± 3 HU", "HU"), read_measure("10.000,5 mm³", "ml")
     (3.0, -12.0, 10.0005)
     """
+    if _PLAIN_NUMBER.fullmatch(reply):
+        return _finite(float(reply))
     text = _UNIT_FIELD.sub(r"\1 \2", html.unescape(after_thoughts(reply)))
     text = _UNIT_FIRST.sub(r"\2 \1", text)
     wanted = None if unit is None else asked_unit(_plain(unit))
-    parts = [part for marked in marked_answers(text) or [text] for part in _answers(_plain(marked))]
-    found = {_one(_with_digits(part, wanted), wanted) for part in parts}
+    parts = dict.fromkeys(part for marked in marked_answers(text) or [text] for part in _answers(_plain(marked)))
+    question = _plain(asked)
+    found = {_one(_with_digits(part, wanted), wanted, question) for part in parts}
     value = found.pop() if len(found) == 1 else None
     try:
         return None if value is None else float(value)
@@ -136,6 +148,11 @@ def read_measure(reply: str, unit: str | None) -> float | None:
         return None
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
 _UNIT_FIELD = re.compile(r"(\d)\"?\s*,\s*\"units?\"\s*:\s*\"([^\"]+)\"")
 _UNIT_FIRST = re.compile(r"\"units?\"\s*:\s*\"([^\"]+)\"\s*,\s*(\"\w+\"\s*:\s*\"?[-+−]?[\d.,]+)")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
@@ -202,26 +219,43 @@ def _plain(text: str) -> str:
 
 def _answers(text: str) -> list[str]:
     text = _PART_OF.sub("", text)
-    corrected = [each.end() for each in _CORRECTED.finditer(text) if any(map(str.isdigit, text[each.end() :]))]
+    last_digit = _last_digit(text)
+    corrected = [each.end() for each in _CORRECTED.finditer(text) if each.end() <= last_digit]
     text = text[corrected[-1] :] if corrected else text
-    told = [text[statement.end() :] for statement in _ANSWER.finditer(text)]
-    direct = [
-        said[: found.end()] + _SENTENCE_END.split(said[found.end() :])[0]
-        for said in told
-        if (found := _DIRECT.match(said))
-    ]
-    with_any = [said for said in told if any(map(str.isdigit, said))]
-    return direct or with_any[:1] or [text if any(map(str.isdigit, text)) else next(filter(None, told[::-1]), text)]
+    last_digit = _last_digit(text)
+    ends = [statement.end() for statement in _ANSWER.finditer(text)]
+    # A reply that repeats itself is read at its beginning and at its end.
+    ends = ends if len(ends) <= MOST_STATEMENTS else [*ends[: MOST_STATEMENTS // 2], *ends[-MOST_STATEMENTS // 2 :]]
+    direct = []
+    for end in ends:
+        if (found := _DIRECT.match(text, end)) is not None:
+            stop = _SENTENCE_END.search(text, found.end())
+            direct.append(text[end : stop.start() if stop else len(text)][:LONGEST_SENTENCE])
+    with_any = [text[end:] for end in ends if end <= last_digit][:1]
+    return direct or with_any or [text if last_digit >= 0 or not ends else text[ends[-1] :] or text]
 
 
+def _last_digit(text: str) -> int:
+    return next((place for place in range(len(text) - 1, -1, -1) if text[place].isdigit()), -1)
+
+
+_COUNTED = re.compile(r"\b1(?:\s*,\s*(?:and\s+)?\d{1,2}){2,}(?!\d|\.\d|\s*,\s*\d)")
+"""What is counted aloud: "1, 2, 3"."""
+_LABELLED = re.compile(rf"{_LABEL.pattern.removesuffix(_AT_END)}\d+(?![\d.,]*\d)")
 _NO_COUNT = re.compile(
     r"\W*(?:none|zero|(?:there are |i see )?no (?:\w+ )?(?:\w+s)(?: (?:are )?(?:seen|visible|present))?)\W*"
 )
 
 
 def _with_digits(text: str, unit: Unit | None) -> str:
-    if any(map(str.isdigit, text)):
+    if (counted := _COUNTED.search(text)) and (numbers := [int(each) for each in re.findall(r"\d+", counted[0])]) == [
+        *range(1, len(numbers) + 1)
+    ]:
+        text = f"{text[: counted.start()]}{numbers[-1]}{text[counted.end() :]}"
+    unlabelled = _LABELLED.sub(lambda found: found[0] if found["scale"] else " ", text)
+    if any(map(str.isdigit, unlabelled)):
         return text
+    text = unlabelled
     if unit is None or is_word_unit(unit):
         if _NO_COUNT.fullmatch(text):
             return "0"
@@ -236,15 +270,15 @@ def _with_digits(text: str, unit: Unit | None) -> str:
 _BELOW_ZERO = ("density", "celsius", "fahrenheit")
 
 
-def _quantities(text: str) -> list[_Quantity]:
+def _quantities(text: str, asked: str) -> list[_Quantity]:
     found = []
     for number in _NUMBER.finditer(text):
         start, end = number.span()
         place = end
         unit, behind = unit_at(text, place)
         if unit is None and (gap := _TO_UNIT.match(text, end)) is not None:
-            place = gap.end()
-            unit, behind = unit_at(text, place)
+            place = gap.end() if "(" not in gap[0] else end
+            unit, behind = unit_at(text, gap.end())
         before = text[max(0, start - 60) : start]
         word = None if unit else _WORD.match(text, place)
         if unit is None and (in_front := _BEFORE.search(before)):
@@ -257,7 +291,9 @@ def _quantities(text: str) -> list[_Quantity]:
             value = None  # A minus or a dash.
         is_attached = word is not None and word.start() == end and word[0][0].isascii()
         is_listed = re.search(r"(?:^|\n)\s*\Z", before) and re.match(r"[.)]\s+[a-z]", text[end:])
-        skipped = (_BOUND.search(before), _DENIED.search(before), _LABEL.search(before), is_listed)
+        label = _LABEL.search(before)
+        is_label = label is not None and not (label["scale"] and label["scale"] in asked)
+        skipped = (_BOUND.search(before), _DENIED.search(before), is_label, is_listed)
         counts = not any(skipped) and not is_attached and not _BOUND_AFTER.match(text, behind if unit else end)
         found.append(_Quantity(value, last_digit, unit, start, behind if unit else end, counts))
     return found
@@ -299,12 +335,20 @@ def _decimal(digits: str) -> str | None:
 _AS_WELL = re.compile(
     r"\s*(?:[(\[=≈/~]|,?\s*(?:or|i\.?e\.?|that is|equals?|equivalent|corresponding|d\.?h\.?|soit|oder|ou|o)\b)"
 )
+_CROSS = re.compile(r"[×x]|by|mal|por|per|乘以?")
 _SIDES = re.compile(r"\s*(?:[×x/+]|by|mal|por|per|sur|von|of|out of|乘以?)")
 
 
-def _one(text: str, wanted: Unit | None) -> Fraction | None:
+_EXTREME = re.compile(
+    r"\b(?:(?P<most>greatest|largest|longest|biggest|widest|maxim(?:um|al)|long axis|major axis)|"
+    r"smallest|shortest|narrowest|minim(?:um|al)|short axis|minor axis)\b"
+)
+"""Which of the sides of an area a question asks for."""
+
+
+def _one(text: str, wanted: Unit | None, asked: str) -> Fraction | None:
     said = _SPREAD.sub(" ", text)
-    found, joined = _joined(_sums(_quantities(said), said, wanted), said)
+    found, joined = _joined(_sums(_quantities(said, asked), said, wanted), said)
     found = [each for each in found if each.counts]
     if wanted is None:
         pool = [each for each in found if _is_plain(each)] or found
@@ -314,7 +358,15 @@ def _one(text: str, wanted: Unit | None) -> Fraction | None:
             pool = [each for each in found if each.unit is None]
     unclear = [each for each in pool if each in joined]
     if any(joined[each] for each in unclear):
-        return None
+        extreme = _EXTREME.search(asked)
+        if (
+            extreme is None
+            or unclear != pool
+            or not all(joined[each] and _CROSS.fullmatch(joined[each]) for each in pool)
+        ):
+            return None
+        sizes = [_size(each, wanted) for each in pool if each.value is not None]
+        return (max(sizes) if extreme["most"] else min(sizes)) if len(sizes) == len(pool) else None
     if unclear and _agreed(unclear, said, wanted) is None:
         sizes = [_size(each, wanted) for each in unclear]
         pool = [each for each in pool if each not in joined]
@@ -353,20 +405,23 @@ def _sums(found: Sequence[_Quantity], text: str, wanted: Unit | None) -> list[_Q
     return kept
 
 
-def _joined(found: Sequence[_Quantity], text: str) -> tuple[list[_Quantity], dict[_Quantity, bool]]:
-    """Returns the quantities, and those joined as a range, as alternatives or, where true, as sides or parts."""
-    kept, pairs = list(found), list[tuple[int, bool]]()
-    for place, (one, other) in enumerate(pairwise(found)):
+def _joined(found: Sequence[_Quantity], text: str) -> tuple[list[_Quantity], dict[_Quantity, str]]:
+    """Returns the quantities, and those that are joined, with what stands between sides or parts; "" in a range."""
+    kept, pairs = list(found), list[tuple[int, str]]()
+    # The unit of "5 x 4 x 3 cm" stands behind the last one.
+    for place, (one, other) in reversed([*enumerate(pairwise(found))]):
         gap = text[one.end : other.start]
         is_list = not gap.strip(" ,") and other.value is not None and text[other.start] not in "-−+"
-        if not _JOINT.fullmatch(gap) or (is_list and (one.unit is not None or not one.counts)):
+        of_other = one.unit is not None and other.unit is not None and one.unit[0] != other.unit[0]
+        other = kept[place + 1]
+        if of_other or not _JOINT.fullmatch(gap) or (is_list and (one.unit is not None or not one.counts)):
             continue
         one = kept[place]
         counts = one.counts and other.counts
         kept[place] = replace(one, unit=one.unit or other.unit, counts=counts)
         kept[place + 1] = replace(other, counts=counts)
-        pairs.append((place, _SIDES.match(gap) is not None))
-    return kept, {kept[place + more]: is_sides for place, is_sides in pairs for more in (0, 1)}
+        pairs.append((place, gap.strip() if _SIDES.match(gap) else ""))
+    return kept, {kept[place + more]: gap for place, gap in pairs for more in (0, 1)}
 
 
 def _size(quantity: _Quantity, wanted: Unit | None) -> Fraction:

@@ -1,6 +1,7 @@
 """Finds the option that a short reply names by other words than its own: by place, number, stem or without its noun.
 
-These rules are for replies without an option's words, of at most `MOST_WORDS` words and without a negation or a doubt:
+These rules are for replies without an option's words, without a negation or a doubt, of at most `MOST_WORDS` words
+that say something:
 
 1. A place among the options: "the third option".
 2. A number, where all options are numbers or intervals of them: "5" is the option "4 or more".
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.units import NAME
 
-MOST_WORDS = 7
+MOST_WORDS, _LONGEST = 7, 200
 _ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _ORDINAL = re.compile(r"\b([1-6])(?:st|nd|rd|th)\b")
 _ORDINALS = {word: place for place, word in enumerate(_ORDINAL_WORDS)}
@@ -49,7 +50,7 @@ UNDECIDED = re.compile(
 )
 """What leaves open which option it is: a stated probability, as likely as another, "could be", "either"."""
 _BETWEEN = frozenset(
-    re.findall(r"\w+", "a an the is are it s this that shown seen visible in on at of for to image shows i see")
+    re.findall(r"\w+", "a an the is are it s this that shown seen visible in on at of for to image shows i see there")
 )
 _SAME = {
     **{"top": "upper", "bottom": "lower", "centre": "center", "central": "center", "middle": "center"},
@@ -81,7 +82,8 @@ def named(reply: str, options: tuple[str, ...]) -> str | None:
         place = _ORDINALS.get(placed[1], len(options) - 1)
         return options[place] if place < len(options) else None
     is_doubtful = _DOUBT.search(reply) and not _INTERVAL.fullmatch(reply)
-    if len(reply.split()) > MOST_WORDS or is_doubtful or UNDECIDED.search(reply):
+    words = [word for word in reply.split() if word not in _BETWEEN]
+    if len(words) > MOST_WORDS or len(reply) > _LONGEST or is_doubtful or UNDECIDED.search(reply):
         return None
     found = _by_number(reply, options) or _by_words(reply, options)
     return found.pop() if len(found) == 1 else None

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_statements import plain_characters, without_emphasis
@@ -76,11 +77,21 @@ _IN_PASSING = (
         rf"differs? from|beside|next to|adjacent to|close to|near)\s+{_WORD_BEFORE}{_PLACE.pattern}"
     ),
     re.compile(
-        rf"{_WORD_BEFORE}{_PLACE.pattern}\s+(?:is|remains)\s+(?:an?|the|in the|another)\s+"
-        r"(?:differential|alternative)\b"
+        rf"{_WORD_BEFORE}{_PLACE.pattern}(?:(?:,\s+|,?\s+(?:and|or)\s+){_WORD_BEFORE}{_PLACE.pattern})*"
+        r"\s+(?:is|are|remains?)\s+(?:an?\s+|the\s+|in the\s+|on the\s+|another\s+|other\s+|possible\s+){0,2}"
+        r"(?:differentials?|alternatives?)\b"
     ),
     re.compile(r"\(?\b(?:dd|ddx|differential(?: diagnos[ie]s)?)\b[^.;\n)]{0,200}\)?"),
     re.compile(rf"\b(?:to|should|must) (?:exclude|rule out)\s+{_WORD_BEFORE}{_PLACE.pattern}"),
+    # What is to be done next.
+    re.compile(
+        rf"{_WORD_BEFORE}{_PLACE.pattern}{_THING}\s+(?:is|are|may be|should be|can be)\s+"
+        r"(?:recommended|advised|advisable|needed|required|useful|helpful)\b[^.;\n]{0,100}"
+    ),
+    re.compile(
+        rf"\b(?:mimic(?:s|king)|resembl(?:es|ing)|simulat(?:es|ing)|looks like|similar to)\s+{_WORD_BEFORE}"
+        rf"{_PLACE.pattern}(?=[^.;\n]{{0,60}}\bbut\b)"
+    ),
 )
 _WITHOUT = re.compile(rf"(?<={_PLACE.pattern})([^.,;:\n]{{0,60}}?),?\s+without\s[^.;:\n]*")
 """What a thing lacks is of no other option."""
@@ -143,6 +154,7 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     told, denied, described = set[int](), set[int](), set[int]()
     said = _with_places(text, options)
     said = _WITHOUT.sub(r"\1", _without_asides(said))
+    said = _ALSO_DENIED.sub(lambda found: found["no"] if _denies(found["no"], options) else found[0], said)
     for contrast in (_LESS_LIKELY, _LESS, _FAVOURED, *_CONTRASTS):
         denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
         said = contrast.sub(r"\g<kept>", said)
@@ -150,12 +162,18 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     said = SURELY.sub(" ", _LACKS.sub("", conceded if _PLACE.search(conceded) else said))
     if any(_is_joined_to_another(found, options) for found in _JOINED.finditer(said)):
         return None
-    for sentence in (clause for whole in _SENTENCE.findall(said) for clause in _CLAUSE.split(_main_part(whole))):
+    clauses = [each for whole in _SENTENCE.findall(said) for each in pairwise([*_CLAUSE.split(_main_part(whole)), ""])]
+    for sentence, behind in clauses:
         places = _places(sentence)
         is_denied = NEGATION.search(sentence) is not None
-        if not places and UNABLE.search(sentence):
+        if not places and UNABLE.search(sentence) and not (_JUDGED.search(behind) and _places(behind)):
             return None
-        is_passing = _AT_FIRST.search(sentence) or (len(places) == len(options) and _OFFERED.search(sentence))
+        lacks_what_it_needs = re.search(r"\bwould\b", sentence) and not _places(behind) and NEGATION.search(behind)
+        is_passing = (
+            lacks_what_it_needs
+            or _AT_FIRST.search(sentence)
+            or (len(places) == len(options) and _OFFERED.search(sentence))
+        )
         if places and (is_passing or _leaves_open(sentence)):
             continue
         if not sentence.rstrip().endswith("?"):
@@ -168,6 +186,13 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     return found if found and not told & denied else None
 
 
+_ALSO_DENIED = re.compile(rf"(?P<no>{_PLACE.pattern})(?:\s*,\s*\w+){{0,3}},?\s+n?or\s+\w+")
+"""What an option that denies is said with: "no fracture or dislocation"."""
+_JUDGED = re.compile(
+    r"\b(?:(?:most|best|rather)\b|favou?rs?\b|consistent with\b|compatible with\b|suggests?\b|i (?:would|lean)\b|"
+    r"i['’]d\b|likely\b|in keeping with\b)"
+)
+"""What a reply concludes in spite of its doubt: "I cannot be sure, but it is most consistent with ..."."""
 _DESCRIBED = re.compile(
     rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|shows?|"
     r"lacks?|contains?|causes?|produces?|looks?|tends?)\b"
@@ -177,6 +202,10 @@ _DESCRIBED = re.compile(
 
 def _places(text: str) -> set[int]:
     return {ord(character) - _FIRST_PLACE for character in _PLACE.findall(text)}
+
+
+def _denies(place: str, options: tuple[str, ...]) -> bool:
+    return options[ord(place) - _FIRST_PLACE].casefold().startswith(("no ", "without "))
 
 
 def only_in_passing(text: str, options: tuple[str, ...]) -> bool:

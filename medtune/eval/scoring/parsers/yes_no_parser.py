@@ -31,6 +31,8 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
+from medtune.eval.scoring.parsers.listed_choices import listed
+from medtune.eval.scoring.parsers.noted_rules import NOTHING, note
 from medtune.eval.scoring.parsers.worded_options import SURELY
 
 _STATED = re.compile(
@@ -111,7 +113,13 @@ _FOREIGN = (
         "yes",
     ),
     (re.compile(r"\A\W*(?:nein|non|não|nope|not at all|incorrect)(?=\s*[,.;:!–—])"), "no"),
-    (re.compile(r"\A(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*但)"), "no, "),
+    (
+        re.compile(
+            r"\A(?:[该此这本]?[张幅]?(?:图像?|图片|影像|扫描)[中上里]?,?)?"
+            r"(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*但)"
+        ),
+        "no, ",
+    ),
     (re.compile(r"\A(?:是的|是,|有(?!可能|没有)|存在|可见|对,)(?!.*(?:但|没有|不))"), "yes, "),
 )
 _SEEN = r"(?:seen|visible|visuali[sz]ed|shown|present|identified|observed|detected|demonstrated|noted|evident|found)"
@@ -126,18 +134,23 @@ _FIRST = re.compile(
 )
 _LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
 _IS = re.compile(
-    r"\b(?:is|are|was|were|(?:show|suggest|indicate|contain|depict|demonstrate|include|display|reveal|appear|exist)s?|has|have|see|"
-    rf"consistent with|{_SEEN})\b"
+    r"\b(?:is|are|was|were|(?:show|suggest|indicate|contain|depict|demonstrate|include|display|reveal|appear|exist|"
+    rf"confirm|prove|represent)s?|has|have|see|consistent with|in keeping with|compatible with|diagnostic of|{_SEEN})\b"
+)
+_OBJECT = re.compile(
+    r"\b(?:confirm|prove|represent|show|demonstrate|reveal|suggest|indicate)s?\s+(.+)|"
+    r"\b(?:consistent|compatible|in keeping) with\s+(.+)"
 )
 _CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
 _STATE_OF = re.compile(r"(?P<subject>[^.,;:!?\n]+):\s*(?P<state>[^:]+)")
 _POSITIVE = re.compile(r"\A\W*positive for ")
 _VERDICT = re.compile(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)")
 _WORD = re.compile(r"(?<![\w-])(yes|no)(?![\w-])")
-_DENIED = re.compile(r"(?:(?<![\w-])(?:no|not)|n['’]t)\s+(?P<what>[^.,;:!?\n]+)")
+_DENIED = re.compile(r"(?:(?<![\w-])(?:no|not)|n['’]t)\s+(?P<what>[^.,;:!?\n]+)|\bnon-(?P<only>\w+)")
 _LACKING = re.compile(
     r"\b(?:without|negative for|free of|absence of|lack of)\s+(?P<what>[^.,;:!?\n]+)|"
-    r"(?P<subject>[^.,;:!?\n]+) (?:is|are) absent\b"
+    r"(?:\A|(?<=[.,;:!?\n]))(?P<subject>[^.,;:!?\n]+) (?:is|are|can be|has been|have been) "
+    r"(?:absent|ruled out|excluded)\b"
 )
 _UNSEEN = re.compile(
     rf"\W*(?P<subject>[^.,;:!?\n]+?)(?: (?:is|are|was|were|can|could))?(?:n['’]t| ?not) (?:be )?(?:\w+ly )?{_SEEN}\W*"
@@ -173,7 +186,7 @@ _SMALL = frozenset(
         r"\w+",
         "is are was were be been there any this that these those it its of in on at to for with and or do does did has "
         "have had can could image picture scan seen shown visible evidence sign signs present patient i "
-        "we see side theres note noted "
+        "we see show side theres note noted "
         "identified observed appears appear as",
     )
 )
@@ -196,8 +209,10 @@ def parse_yes_no(reply: str, question: Question) -> str | None:
     """
     words, letter = _said(reply, question), _letter(reply, question)
     if words is not None and letter is not None and words != letter:
+        note("its words say one answer and its letter another")
         return None
     told = words or letter
+    note(f"it says {told} {'in words' if words else 'by a letter'}" if told else NOTHING)
     return next((option for option in question.options if told and option.strip().casefold() == told), None)
 
 
@@ -208,7 +223,11 @@ def _letter(reply: str, question: Question) -> str | None:
 
 
 def _said(reply: str, question: Question) -> str | None:
-    marked = [_read(each.casefold(), question) for each in marked_answers(after_thoughts(plain_characters(reply)))]
+    text = after_thoughts(plain_characters(reply))
+    ticked = listed(text, lambda item: _WORDS.get(normalised(item)), ("yes", "no"))
+    if ticked is not None:
+        return ticked.pop() if len(ticked) == 1 else None
+    marked = [_read(each.casefold(), question) for each in marked_answers(text)]
     told = {each for each in marked if each is not None}
     if told:
         return told.pop() if len(told) == 1 else None
@@ -260,7 +279,8 @@ def _verdict(said: str) -> str | None:
 
 
 def _denies(said: str, asked: str, *, has_no: bool) -> bool:
-    denied, wanted = [found["what"] for found in _DENIED.finditer(said)], set(_content(asked))
+    denied = [found["what"] or found["only"] for found in _DENIED.finditer(said)]
+    wanted = set(_content(asked))
     if not NEGATION.search(asked) and not _TURNED.search(asked):
         denied += [found["what"] or found["subject"] for found in _LACKING.finditer(said)]
         unseen = _UNSEEN.fullmatch(said)
@@ -294,6 +314,7 @@ def _affirms(said: str, asked: str) -> bool:
     wanted, clauses = _content(asked), [each for each in _CLAUSES.split(said) if each.strip()]
     if not wanted or _HEDGED.search(said) or NEGATION.search(asked):
         return False
+    clauses += [f"there is {found[1] or found[2]}" for each in clauses if (found := _OBJECT.search(each))]
     if any(NEGATION.search(clause) and wanted[-1] in _content(clause) for clause in clauses):
         return False
     numbers = {*_NUMBER.findall(asked)}
@@ -410,6 +431,7 @@ def parse_closed(reply: str, question: Question) -> str | None:
     if answer is None or answer.rstrip().endswith(("?", "？")):
         return told
     equal = [each for each in question.options if is_answer(answer, each)]
+    note("it is an option after normalisation" if equal else NOTHING)
     return equal[0] if len(equal) == 1 else None
 
 

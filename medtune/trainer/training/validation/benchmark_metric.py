@@ -18,8 +18,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.metric import Metric as Measured
-from medtune.eval.metric import ParsedReply
+from medtune.eval.scoring.counted import counted
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 
 _NO_BYTES = torch.zeros(0, dtype=torch.uint8)
@@ -51,18 +50,12 @@ def metric_values(
     """
     parsed = parse_all(questions, predictions, benchmark)["image"]
     rows = parsed[parser or primary_parser(("likelihood",) if LIKELIHOOD in parsed else (), benchmark)]
-    asked = [row.question for row in rows]
-    covered = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
+    found = {name: (metric, counted(rows, metric)) for name, metric in benchmark.metrics.items()}
     return {
-        name: _value(covered[name], metric)
-        for name, metric in benchmark.metrics.items()
-        if covered[name] and metric.is_defined_on(asked)
+        name: metric.value(each.rows) if each.rows else math.nan
+        for name, (metric, each) in found.items()
+        if each.about and metric.is_defined_on([row.question for row in each.asked])
     }
-
-
-def _value(rows: Sequence[ParsedReply], metric: Measured) -> float:
-    scored = [row for row in rows if not row.unscored]
-    return metric.value(scored) if scored else math.nan
 
 
 class BenchmarkMetric(Metric):

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.types import AnswerKind, Question
+from medtune.eval.scoring.label_sets import LABELS
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
-from tests.eval.scoring.parsers import unseen_replies
+from tests.eval.scoring.parsers import blind_replies, unseen_replies
 from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD
 from tests.golden.files import COLLECTED
@@ -59,6 +61,27 @@ def test_few_unseen_replies_stay_unread_and_none_is_wrong_or_invented(name: str)
     assert sum(unread) <= MOST_UNREAD * len(unread)
 
 
+@pytest.mark.parametrize("name", ["ONE", "TWO"])
+def test_few_replies_of_somebody_who_knew_no_rule_stay_unread_and_none_is_wrong_or_invented(name: str) -> None:
+    choices, yes_no, numbers, sets = (
+        _rows(vars(blind_replies)[f"{name}_{kind}"]) for kind in ("CHOICES", "YES_NO", "NUMBERS", "SETS")
+    )
+    read: list[tuple[str, Any, object]]
+    read = [(reply, wanted, parse_closed(reply, asked("Which?", options))) for options, reply, wanted in choices]
+    read += [(reply, wanted, parse_closed(reply, asked(text, ("Yes", "No")))) for text, reply, wanted in yes_no]
+    read += [(reply, wanted, read_measure(reply, unit, asked=text)) for (text, unit), reply, wanted in numbers]
+    read += [(reply, wanted, read_set(reply, _of_labels(labels))) for labels, reply, wanted in sets]
+    read = [each for each in read if each[0] not in blind_replies.DEBATED]
+    assert [each for each in read if each[2] not in (None, each[1])] == []
+    unread = [said is None for _, reading, said in read if reading is not None]
+    assert len(unread) > 90
+    assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+def _of_labels(labels: tuple[str, ...]) -> Question:
+    return Question("q", "m", "Which?", (), labels[0], "set", "p", printed={LABELS: "\n".join(labels)})
+
+
 def _rows(listed: Mapping[Any, Mapping[Any, Sequence[str]]]) -> list[tuple[Any, str, Any]]:
     return [
         (about, reply, reading)
@@ -76,6 +99,16 @@ def test_a_long_reply_that_repeats_itself_is_read_in_half_a_second(joint: str) -
         began_s = time.process_time()
         parse_choice(text[:LONG], asked("Which?", options))
         assert time.process_time() - began_s < MOST_S, reply
+
+
+@pytest.mark.parametrize("reply", ["**Answer: 9.5 mm**", "| a ", "Sí", "wait ", "no cyst or ", "1, 2, ", "A: 0.1 "])
+def test_a_long_reply_to_any_question_is_read_in_a_second(reply: str) -> None:
+    text = (reply * LONG)[:LONG]
+    began_s = time.process_time()
+    parse_closed(text, asked("Is there a cyst?", ("Yes", "No")))
+    read_measure(text, "mm", asked="How long?")
+    read_set(text, _of_labels(("cyst", "mass")))
+    assert time.process_time() - began_s < 2 * MOST_S
 
 
 CLASSES = ("normal", "benign", "malignant")
