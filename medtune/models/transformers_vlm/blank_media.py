@@ -9,6 +9,7 @@ and it encodes hidden texts as plain text, whatever control tokens they spell ou
 import copy
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from transformers import BatchEncoding, BatchFeature
 _LARGE = 4096
 """Number of elements above which the pixels of a black medium are not kept."""
 _MERGED = 256
+"""Number of the different arguments of a processor that are remembered."""
 _HIDDEN = re.compile("\ue000([0-9a-f]*)\ue001", re.IGNORECASE)
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """The errors that a processor may raise that cannot take tensors without memory."""
@@ -38,6 +40,8 @@ def blank_processor(processor: Any, placeholders: Mapping[int, str]) -> Any:
     twin.tokenizer = ShortTokenizer(processor.tokenizer, placeholders)
     if hasattr(processor, "_merge_kwargs"):
         twin._merge_kwargs = _remembering(twin._merge_kwargs)
+    # Nothing is cut, and counting the placeholders in text and ids takes as long as writing them.
+    twin._check_special_mm_tokens = lambda *_, **__: None
     return twin
 
 
@@ -195,7 +199,7 @@ class ShortTokenizer:
             times = np.ones(len(made["input_ids"]), dtype=np.int64)
         repeated = {name: np.repeat(each, times) for name, each in made.items()}
         rows = {name: each[None] if tensors else [each.tolist()] for name, each in repeated.items()}
-        return BatchEncoding(rows)
+        return _Repeated(rows, cache(lambda: self._own(text, **settings)))
 
     def behind(self, written: Written, ids: tuple[int, ...], more: str) -> tuple[int, ...]:
         """Returns the ids of what follows a text.
@@ -220,6 +224,21 @@ class ShortTokenizer:
                 for name, each in made.items():
                     each += ids if name == "input_ids" else [int(name == "attention_mask")] * len(ids)
         return {name: np.array(each, dtype=np.int64) for name, each in made.items()}
+
+
+class _Repeated(BatchEncoding):
+    """The encoding of a text whose runs were encoded as one; the place of a letter is asked of the whole text.
+
+    Idefics3's processor asks for it, whether or not it uses the answer.
+    """
+
+    def __init__(self, rows: dict[str, Any], whole: Callable[[], BatchEncoding]) -> None:
+        super().__init__(rows)
+        self._encode_whole = whole
+
+    def char_to_token(self, *place: Any, **named: Any) -> int:
+        found: int = self._encode_whole().char_to_token(*place, **named)
+        return found
 
 
 def places_of(ids: Iterable[int], among: Any) -> Any:

@@ -2,15 +2,20 @@
 
 import re
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoProcessor
 
 from medtune.data.types import MEDIA_MARK, Frames, Size, Video
 from medtune.models.sequence.builder import Sequence
 from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_parity import pillow, processor, whole
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
@@ -149,3 +154,15 @@ def test_questions_about_images_of_one_size_prepare_it_once_and_without_pixels(
 
 def _leaves(value: Any) -> list[Any]:
     return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list | tuple) else [value]
+
+
+def test_a_processor_that_asks_where_letters_stand_is_told(tmp_path: Path) -> None:
+    """Idefics3's does, of a text whose runs of placeholders were encoded as one."""
+    write_checkpoint("idefics3", tmp_path)
+    assembled = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path)))
+    own: Any = AutoProcessor.from_pretrained(tmp_path)
+    content = [{"type": "image", "image": pillow(picture())}, {"type": "text", "text": "Why?"}]
+    turns = [{"role": "user", "content": content}]
+    how = {"tokenize": True, "return_dict": True, "add_generation_prompt": True}
+    told = own.apply_chat_template(turns, return_tensors="pt", **how)["input_ids"][0].tolist()
+    assert assembled.family.layout("Why?", None, shapes=[size_of(picture())]).ids == tuple(told)
