@@ -109,6 +109,8 @@ def refuse_long_questions(
         by_text = nlargest(LONGEST, _questions(each), key=lambda one: _characters(one[1], answered=answered))
         by_media = nlargest(LONGEST, _questions(each), key=lambda one: len(one[0].media))
         for group, question in (*by_text, *by_media):
+            if any(ref.kind not in assembled.transform.kinds for ref in group.media):
+                continue  # The kind is refused in words of its own.
             prompt = each.render(question)
             answer = prompt.target if each.answered or question.options else None
             shapes = tuple(map(assembled.transform.shape, group.media))
