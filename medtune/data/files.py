@@ -74,6 +74,39 @@ def no_room(error: BaseException) -> str | None:
     return None
 
 
+_FAULTS = {
+    errno.ENOENT: "there is no such file or folder; was it removed or renamed meanwhile? Bring it back, or begin anew.",
+    errno.EACCES: "it may not be read or written by you. Change its permissions, or name another place.",
+    errno.EPERM: "it may not be changed by you. Change its permissions, or name another place.",
+    errno.EEXIST: "there is one already. Remove it, or name another place.",
+    errno.EISDIR: "this is a folder; wanted a file. Name another place.",
+    errno.ENOTDIR: "a part of this path is a file; wanted a folder. Name another place.",
+    errno.EROFS: "its file system can only be read. Name another place.",
+    errno.EIO: "its disk, or the network to it, gave an error. Look at the disk's health, then give the command again.",
+    errno.ESTALE: "its file server has lost it (a stale handle). Mount it anew, then give the command again.",
+    errno.ENAMETOOLONG: "its name is longer than the file system allows. Give a shorter one.",
+    errno.EMFILE: "too many files are open. Raise `ulimit -n`, then give the command again.",
+    errno.ENFILE: "too many files are open on this machine. Close others, then give the command again.",
+    errno.ELOOP: "its links lead in a circle. Correct them.",
+    errno.ENOMEM: "there is not enough memory. Free some, then give the command again.",
+    errno.ETIMEDOUT: "its file server does not answer. Give the command again when it does.",
+}
+
+
+def system_fault(error: OSError) -> str | None:
+    """Returns what the system refused, the file first, in a line; None for an error that was raised with its own words.
+
+    >>> system_fault(OSError(errno.EIO, "Input/output error", "a.png")).partition(",")[0]
+    'a.png: its disk'
+    """
+    if error.errno is None or not error.strerror:
+        return None
+    said = _FAULTS.get(error.errno, f"{error.strerror}. Remove the cause, then give the command again.")
+    named = [os.fsdecode(each) if isinstance(each, bytes) else str(each) for each in (error.filename, error.filename2)
+             if each is not None]  # fmt: skip
+    return f"{' to '.join(named) or 'a file'}: {said}"
+
+
 def unique_mark() -> str:
     """Returns a part of a file name with the host, the process and a random number."""
     return f"{socket.gethostname().split('.')[0]}-{os.getpid()}-{secrets.token_hex(4)}"

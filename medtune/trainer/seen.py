@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from medtune.data.prepared.manifest import table_digests
 from medtune.data.prepared.read import Prepared
-from medtune.data.prepared.tables import computed_hash, table_digests
+from medtune.data.prepared.tables import computed_hash
 from medtune.data.types import SPLITS
 from medtune.models.endpoint.settings import asked_alike
 from medtune.models.weights.folder_hash import weights_hash

@@ -240,7 +240,7 @@ from torch.utils.data import DataLoader
 from medtune.models import media_reader
 from tests.models.test_media_reader import Numbers
 media_reader.LOADED_BYTES = 1
-turns = media_reader.Turns(2)
+turns = media_reader.LoadingTurns(2)
 numbers = Numbers(turns)
 init = turns.leave_stopping_to_the_parent
 coming = iter(DataLoader(numbers, batch_size=None, sampler=range(40), num_workers=2, worker_init_fn=init))

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from medtune.data.files import file_digest
 from medtune.data.languages import ENGLISH
 from medtune.data.prepared.manifest import AGAIN, MEDIA, QUESTIONS
 from medtune.data.prepared.question_rows import ROWS
@@ -109,11 +108,6 @@ def data_hash(questions: Iterable[Question], media: Sequence[StoredMedia]) -> st
         *said, encoding = item[: item._fields.index("look")]
         digest.update(json.dumps(said if encoding is None else [*said, encoding]).encode() + b"\n")
     return digest.hexdigest()
-
-
-def table_digests(folder: Path) -> str:
-    """Returns the beginnings of the SHA-256 of both tables' bytes, hex; 400,000 questions take 0.2 s."""
-    return " ".join(file_digest(folder / name)[:16] for name in (QUESTIONS, MEDIA))
 
 
 def computed_hash(folder: Path) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -31,6 +32,10 @@ FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 LONGEST_ASKED_WAIT_S = 600.0
 """Longest pause that a server may ask for, in seconds. A longer one ends the run, which can be continued later."""
+MOST_BYTES = 64 << 20
+"""The largest response that is read. The log-probabilities of a prompt of 100,000 tokens take about a tenth of it."""
+MOST_TIMEOUTS = 30
+"""A response may take so many times `endpoint.timeout_s` in all; the value is our own choice: an hour by default."""
 _RETRIED = (408, 409, 429)
 _FILTERED = ("content_filter", "content_policy_violation", "invalid_prompt")
 """Error codes of a server that does not allow its model to answer a request.
@@ -94,7 +99,9 @@ class ChatClient:
             # nor the cap.
             max_retries=0,
             # Another host would be sent the patients' images.
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+            http_client=openai.DefaultHttpxClient(
+                follow_redirects=False, event_hooks={"response": [partial(_limit, timeout_s=endpoint.timeout_s)]}
+            ),
         )
         self.budget = budget
         self.from_cache = 0
@@ -176,6 +183,8 @@ class ChatClient:
                 streams = self._endpoint.stream and "prompt_logprobs" not in body
                 reply = self._streamed(body) if streams else self._whole(body)
             except UnreadableReplyError as error:
+                if error.usage is not None or error.is_begun:
+                    self.budget.pay(Reply("", None, usage=error.usage), estimate)
                 raise _AgainError(self._excerpt(str(error))) from None
             except openai.BadRequestError as error:
                 if error.code not in _FILTERED:
@@ -204,6 +213,8 @@ class ChatClient:
         except openai.APITimeoutError:
             raise _AgainError(f"the server was silent for {self._endpoint.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, UnreadableReplyError):
+                raise _AgainError(str(error.__cause__)) from None
             raise _AgainError(f"no connection ({type(error.__cause__).__name__})") from None
         except openai.APIStatusError as error:
             status, said = error.status_code, self._excerpt(error.message)
@@ -257,8 +268,27 @@ def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _limit(response: Any, *, timeout_s: float) -> None:
+    """Ends a response that does not end: `timeout_s` alone is how long the server may be silent in between."""
+    most_s, pieces = timeout_s * MOST_TIMEOUTS, response.iter_bytes
+    ends_s = time.monotonic() + most_s
+
+    def limited(chunk_size: int | None = None) -> Iterator[bytes]:
+        number = 0
+        for piece in pieces(chunk_size):
+            number += len(piece)
+            if number > MOST_BYTES:
+                raise UnreadableReplyError(f"the reply is longer than {MOST_BYTES >> 20} MB", is_begun=True)
+            if time.monotonic() > ends_s:
+                raise UnreadableReplyError(f"the reply took longer than {most_s:g} s", is_begun=True)
+            yield piece
+
+    # Whole responses and streams are both read by this method.
+    response.iter_bytes = limited
 
 
 def _refuse(what: str, status: int, said: str) -> NoReturn:

@@ -3,7 +3,9 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +26,22 @@ LEAST_SECRET = 8
 """Least number of characters of a key that is blotted out; a shorter one could be part of ordinary words."""
 
 
+MOST_TOKENS = 10**9
+"""A server that charges more tokens for one reply has said nothing that can be counted."""
+
+
 class UnreadableReplyError(Exception):
-    """The server responded, but not with a complete chat completion."""
+    """The server responded, but not with a complete chat completion.
+
+    Attributes:
+        usage: Tokens that were charged all the same; None where the server does not say.
+        is_begun: Whether a part of the reply has come, which is charged too.
+    """
+
+    def __init__(self, why: str, *, usage: Tokens | None = None, is_begun: bool = False) -> None:
+        super().__init__(why)
+        self.usage = usage
+        self.is_begun = is_begun
 
 
 class ServedPrompt(NamedTuple):
@@ -57,7 +73,12 @@ def read_completion(text: str) -> Reply:
     """
     if text.lstrip().startswith("data:"):
         raise UnreadableReplyError("the server streams although it was not asked to; set endpoint.stream=true")
-    return _completion(_object(text))
+    body = _object(text)
+    try:
+        return _completion(body)
+    except UnreadableReplyError as error:
+        error.usage = _usage(body)
+        raise
 
 
 def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
@@ -71,13 +92,17 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
     finish, model, usage = None, None, None
     for chunk in chunks:
         model, usage = _text_or_none(chunk.get("model")) or model, _usage(chunk) or usage
-        for choice in chunk.get("choices") or ():
-            delta = choice.get("delta") or {}
+        choices = chunk.get("choices") or ()
+        for choice in choices if isinstance(choices, list | tuple) else (None,):
+            delta = (choice.get("delta") or {}) if isinstance(choice, dict) else None
+            if not isinstance(delta, dict):
+                raise UnreadableReplyError("a piece of the stream is no piece of a reply", usage=usage, is_begun=True)
             words.append(_text_or_none(delta.get("content")) or "")
             refusal.append(_text_or_none(delta.get("refusal")) or "")
             finish = _text_or_none(choice.get("finish_reason")) or finish
     if finish is None:
-        raise UnreadableReplyError("the stream broke off before the reply was complete")
+        begun = any(words) or any(refusal)
+        raise UnreadableReplyError("the stream broke off before the reply was complete", usage=usage, is_begun=begun)
     said = "".join(refusal)
     return Reply("".join(words) or said, REFUSAL if said else finish, model, usage)
 
@@ -124,7 +149,10 @@ def _prompt_rows(body: Mapping[str, Any]) -> ServedPrompt | None:
             return None
         ((id_, told),) = row.items()
         value = told.get("logprob") if isinstance(told, dict) else None
-        found.append((int(id_), float(value) if isinstance(value, int | float) else None))
+        if not re.fullmatch(r"[0-9]{1,18}", id_):
+            return None
+        is_number = isinstance(value, int | float) and abs(value) < MOST_TOKENS
+        found.append((int(id_), float(value) if isinstance(value, int | float) and is_number else None))
     return ServedPrompt(len(rows), tuple(found))
 
 
@@ -133,9 +161,9 @@ def _usage(body: Mapping[str, Any]) -> Tokens | None:
     if not isinstance(usage, dict):
         return None
     read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not (isinstance(read, int) and isinstance(written, int) and read >= 0 and written >= 0):
+    if not (isinstance(read, int) and isinstance(written, int)):
         return None
-    return Tokens(read, written)
+    return Tokens(int(read), int(written)) if 0 <= read <= MOST_TOKENS and 0 <= written <= MOST_TOKENS else None
 
 
 def _said_error(body: Mapping[str, Any]) -> str | None:
@@ -185,7 +213,7 @@ class ReplyCache:
             rows = ServedPrompt(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
             ended, named = (None if each is None else str(each) for each in (finish, model))
             return Reply(str(text), ended, named, tokens, rows)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
     def put(self, digest: str, reply: Reply) -> None:
@@ -322,8 +350,11 @@ def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-            yield Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
-        except (ValueError, KeyError, TypeError) as error:
+            tokens, usd = Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
+            if not (math.isfinite(usd) and usd >= 0 and min(tokens) >= 0):
+                raise ValueError("a cost below 0, or none")
+            yield tokens, usd
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(
                 f"{ledger}, line {number}: broken; the line records a cost. Repair or remove it, then continue with "
                 "--resume"

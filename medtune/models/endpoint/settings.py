@@ -30,7 +30,8 @@ class Endpoint:
         model: Name of the model on the server.
         key_env: Name of the environment variable that holds the key; None sends no key. The key is never written.
         concurrency: Number of requests that are under way at the same time, at least 1.
-        timeout_s: Seconds without a sign of the server after which a request is given up and sent again.
+        timeout_s: Seconds without a sign of the server after which a request is given up and sent again; so is a whole
+            reply that takes 30 times as long, or has more than 64 MB.
         max_retries: How often a request is sent again after a timeout, a reply that cannot be read, or one of the HTTP
             errors 408, 409, 429 and 5xx.
         usd_per_million_input_tokens: Price of the input in US dollars; None where the server is free or the price is

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from medtune.data.catalog import nearest
 from medtune.data.control_characters import without_controls
-from medtune.data.files import no_room
+from medtune.data.files import no_room, system_fault
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.launch.stop import INTERRUPTED
@@ -122,6 +122,8 @@ def _status(arguments: list[str]) -> int:
     except Exception as error:
         if no_room(error):
             return _fail(_no_room_text(error, arguments))
+        if isinstance(error, OSError) and (fault := system_fault(error)) is not None:
+            return _fail(fault)
         if isinstance(error, _REFUSALS) or type(error).__name__ == _LOST_READER:
             return _fail(str(error))
         raise
@@ -151,7 +153,9 @@ def _no_room_text(error: Exception, arguments: Sequence[str]) -> str:
         return said.rstrip(".")
     goes_on = any(each in _THAT_GO_ON for each in arguments[:1])
     then = "then continue with --resume: what was saved before is whole" if goes_on else "then give the command again"
-    return f"{no_room(error)}: {str(error).strip().rstrip('.')}. Free some room, {then}"
+    named = getattr(error, "filename", None)
+    where = str(error).strip().rstrip(".") if named is None else os.fsdecode(named)
+    return f"{no_room(error)}: {where}. Free some room, {then}"
 
 
 def _fail(message: str) -> int:

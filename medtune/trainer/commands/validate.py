@@ -30,9 +30,8 @@ from medtune.trainer.commands.arguments import Commands, add_recipe
 from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
-from medtune.trainer.experiment.long_questions import LONGEST, refuse_long_questions
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
-from medtune.trainer.experiment.runnable import adapted_as_stages_say, wrong_precision
+from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
 from medtune.trainer.losses import find_loss, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of

@@ -19,10 +19,9 @@ from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.begin import begin_or_resume
-from medtune.trainer.experiment.long_questions import refuse_long_questions
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
-from medtune.trainer.experiment.runnable import refuse_unfit
+from medtune.trainer.experiment.runnable import refuse_long_questions, refuse_unfit
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser

@@ -158,8 +158,14 @@ def _recipe(tree: Mapping[str, Any], layers: Sequence[SettingsLayer]) -> Recipe:
     if recipe.train.stages:
         # The first build has checked the blocks. The stages can now take from them the values that they leave out.
         recipe = build(Recipe, _with_whole_stages(tree), layers)
-    recipe = _with_checkpoint_name(recipe)
-    check_recipe(recipe)
+    try:
+        recipe = _with_checkpoint_name(recipe)
+        check_recipe(recipe)
+    except ValueError as error:
+        # Of several fields, one that the command line gives may be to blame.
+        if any(layer.origin == COMMAND_LINE for layer in layers):
+            raise
+        raise ValueError(f"{layers[-1].origin}: {error}") from error
     if recipe.model.dtype == "bfloat16" and recipe.train.precision == "auto":
         # Weights that are read in bfloat16 are computed with in bfloat16, on every device.
         return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, precision="bf16-mixed"))

@@ -205,6 +205,34 @@ def test_reply_that_cannot_be_used_is_paid_for_all_the_same(chat: ChatServer, op
     assert not client.is_kept(body, repeat=0)
 
 
+@pytest.mark.parametrize(
+    ("odd", "settings"),
+    [
+        (Said({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 2}}), {}),
+        (Said(pieces=({"choices": [{"delta": {"content": "a"}}]}, {"choices": "b"}, "[DONE]")), {"stream": True}),
+        (Said(pieces=({"choices": [{"delta": {"content": "a"}}]}, {"choices": [{"delta": 3}]})), {"stream": True}),
+    ],
+)
+def test_a_try_that_was_billed_is_counted_though_nobody_can_read_it(
+    chat: ChatServer, opened: Opened, odd: Said, settings: dict[str, bool]
+) -> None:
+    chat.script(odd, odd, streamed("head") if settings else completion("head"))
+    client = opened(**PRICED, **settings)
+    assert asked(client).text == "head"
+    assert client.budget.requests == 3
+
+
+@pytest.mark.parametrize(("limit", "said"), [("MOST_BYTES", "longer than 0 MB"), ("MOST_TIMEOUTS", "longer than 0 s")])
+def test_a_reply_without_end_is_ended(
+    chat: ChatServer, opened: Opened, monkeypatch: pytest.MonkeyPatch, limit: str, said: str
+) -> None:
+    monkeypatch.setattr(f"medtune.models.endpoint.client.{limit}", 0)
+    for settings, reply in (({}, completion("head")), ({"stream": True}, streamed("head"))):
+        chat.script(reply)
+        with pytest.raises(EndpointError, match=f"no usable reply in 4 tries, the last one: the reply .*{said}"):
+            asked(opened(**settings))
+
+
 def test_cap_stops_before_it_is_passed(chat: ChatServer, opened: Opened) -> None:
     client = opened(**PRICED, max_usd=2.5)
     asked(client, "one", tokens=100)

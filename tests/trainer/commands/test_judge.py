@@ -277,7 +277,9 @@ def test_what_cannot_be_judged(
     files = ["--predictions", str(answers), "--questions", str(prepared_tiny)]
     assert main(["judge", "busi", *files, "--judge", str(judge_file)]) == 1
     assert "busi: no answer of this benchmark needs a judge" in capsys.readouterr().err
-    assert "go together" in refused(main(["judge", "busi", "--predictions", str(answers), "--judge", str(judge_file)]))
+    assert "--predictions needs --questions" in refused(
+        main(["judge", "busi", "--predictions", str(answers), "--judge", str(judge_file)])
+    )
 
 
 @pytest.fixture

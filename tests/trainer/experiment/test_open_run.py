@@ -155,6 +155,9 @@ def test_questions_name_the_data_of_a_run_that_lies_apart_from_them(moved: Path,
 
 def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsewhere: Path, refused: Told) -> None:
     prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=elsewhere / "prepared", seed=5)
+    # The run's own data, above it, count before others of that name in the working directory.
+    assert open_finished(moved / "runs" / "one").prepared.root == moved / "prepared"
+    shutil.rmtree(moved / "prepared")
     for command in (("audit", "{one}"), ("compare", "{one}", "{two}"), ("power", "--gain", "0.2", "--run", "{one}")):
         places = {name: moved / "runs" / name for name in ("one", "two")}
         assert "holds other data" in refused(main([word.format(**places) for word in command]))

@@ -11,6 +11,7 @@ import PIL.Image
 import pytest
 
 from medtune.benchmarks import find_source
+from medtune.data.prepared.manifest import read_manifest, write_manifest
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.tables import map_table, read_media, read_questions, write_tables
 from medtune.data.prepared.write import prepare
@@ -117,7 +118,10 @@ def test_edited_tables_are_refused_though_the_manifest_says_the_same(
     _unfinished(out)
     questions = list(read_questions(map_table(root / "questions.arrow")))
     questions[0] = replace(questions[0], answer=questions[1].answer, text="another question")
+    manifest = read_manifest(root)
     write_tables(root, questions, list(read_media(map_table(root / "media.arrow"))))
+    assert "questions.arrow: this table is not as it was" in refused(_run("run", out, root, extra=("--resume",)))
+    write_manifest(root, manifest)
     assert "the questions, answers, splits or media differ" in refused(_run("run", out, root, extra=("--resume",)))
 
 

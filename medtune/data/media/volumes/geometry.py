@@ -145,9 +145,13 @@ def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | ND
         whole = hu.astype(np.int16)
         if np.array_equal(whole, hu):
             return whole
+    if hu.size and max(abs(float(hu.min())), abs(float(hu.max()))) > _MOST:
+        raise ValueError(f"{where}: voxels beyond {_MOST:g}, whose slope must be wrong. Convert the scan again.")
     return hu.astype(np.float32)
 
 
+_MOST = 1e9
+"""No scanner gives such a value; the number is our own choice."""
 AIR_HU = -1000.0
 _TISSUE_HU = (-160.0, 240.0)
 _BONE_HU = 3000.0

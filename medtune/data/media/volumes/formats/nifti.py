@@ -1,6 +1,7 @@
 """Reads and writes NIfTI files: volumes in Hounsfield units and masks, with clear messages for broken headers."""
 
 import gzip
+import math
 import re
 import struct
 import zlib
@@ -179,6 +180,7 @@ def _open(path: Path) -> tuple[Any, Geometry]:
     shape = image.shape
     if len(shape) < 3 or any(length != 1 for length in shape[3:]):
         raise ValueError(f"{path}: dim: {len(shape)} axes {shape}, wanted one 3D volume. Export the one that you need.")
+    _refuse_voxels(path, image, stored)
     spacing = np.abs(np.asarray(stored["pixdim"][1:4], dtype=np.float64))
     if not np.isfinite(spacing).all() or spacing.min() <= 0:
         raise ValueError(f"{path}: pixdim: no spacing {tuple(spacing)}. Write the voxel size in mm into the header.")
@@ -198,6 +200,27 @@ def _open(path: Path) -> tuple[Any, Geometry]:
     # 8.1, not 8.100000381. Sizes after resampling are rounded down, so that this can decide about a voxel.
     i, j, k = (float(str(np.float32(length))) * unit for length in spacing)
     return image, Geometry((i, j, k), place.orientation)
+
+
+_MOST_PACKED = 1032
+"""No file of gzip is shorter by more. Source: zlib, `Maximum Compression Factor` of its technical details."""
+
+
+def _refuse_voxels(path: Path, image: Any, stored: Any) -> None:
+    """Refuses a header whose voxels are no numbers, or cannot be in the file, before any memory is taken for them."""
+    if min(image.shape) < 1:
+        raise ValueError(f"{path}: dim: {image.shape}, an axis without voxels. {_AGAIN}")
+    kind = image.get_data_dtype()
+    if kind.kind not in "iuf":
+        what = "colours (RGB)" if kind.fields else "complex numbers" if kind.kind == "c" else str(kind)
+        raise ValueError(f"{path}: datatype: its voxels are {what}, wanted one number each. Export the scan itself.")
+    if np.isinf(stored["scl_slope"]) or np.isinf(stored["scl_inter"]):
+        raise ValueError(f"{path}: scl_slope or scl_inter is infinite. Convert the scan again.")
+    wanted, held = math.prod(image.shape) * kind.itemsize, path.stat().st_size
+    if wanted > held * (_MOST_PACKED if path.suffix == ".gz" else 1):
+        raise ValueError(
+            f"{path}: truncated? dim: {image.shape} needs {wanted:,} bytes, more than can be in the file. {_AGAIN}"
+        )
 
 
 _AGAIN = "Copy or download it again."
