@@ -15,7 +15,7 @@ from bench.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, t
 from medtune.benchmarks.ctlesionvqa.construction.cases import read_facts
 from medtune.benchmarks.ctlesionvqa.construction.facts import Facts
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import MaskFile
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import Subject, draw
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import SimulatedPatient, draw
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import USUAL
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import draw_findings
 from medtune.data.media.volumes.formats.nifti import read_nifti_labels, write_nifti
@@ -88,7 +88,7 @@ def _spacing_product(shape: tuple[int, ...]) -> float:
 def _write(folder: Path, shape: tuple[int, int, int]) -> dict[str, Path]:
     """Writes a simulated CT with its masks, enlarged by nearest voxels, and returns the mask files."""
     found = next(each for each in draw_findings(32, np.random.default_rng(0), clear=True) if all(each.values()))
-    scanned = draw(Subject(found, USUAL, 0, 0)).scan
+    scanned = draw(SimulatedPatient(found, USUAL, 0, 0)).scan
     affine = np.diag([-384.0 / shape[0], -384.0 / shape[1], 288.0 / shape[2], 1.0])
     index = np.ix_(*((np.arange(n) * m // n) for n, m in zip(shape, scanned.hu_IJK.shape, strict=True)))
     write_nifti(folder / "ct.nii.gz", scanned.hu_IJK[index], affine)

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from bench.measuring.measured import GB, Limit, Measured, TwoWays, refuse_subject, timed
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import TargetLogprobs
-from medtune.models.target_logprobs import of_logits, read_targets
+from medtune.models.target_logprobs import OfStates, TargetLogprobs, of_logits
 
 VOCABULARY, WIDTH = 152_064, 64
 TARGETS, MANY_TARGETS = 3_000, 10_000
@@ -94,13 +93,13 @@ def measured(*, targets: int, many: int, vocabulary: int, repeats: int) -> Measu
 
 def in_chunks(language: Any, states_TE: Tensor, ids_T: Tensor) -> TargetLogprobs:
     """Reads a few targets at a time."""
-    return read_targets(language, states_TE, ids_T, ids_T)
+    return OfStates(language, states_TE, ids_T, ids_T).read()
 
 
 def at_once(language: Any, states_TE: Tensor, ids_T: Tensor) -> TargetLogprobs:
     """Reads all targets from their logits."""
     layer: Any = language.get_output_embeddings()
-    return of_logits(layer(states_TE), ids_T, ids_T)
+    return of_logits(layer(states_TE), ids_T, ids_T).read()
 
 
 def _language(vocabulary: int) -> Any:

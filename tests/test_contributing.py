@@ -27,6 +27,7 @@ MADE = [
     ("metrics", "balanced_accuracy"),
     ("projectors", "average"),
     ("towers", "patches"),
+    ("losses", "focal"),
     ("families", "vip_llava"),
     ("models", "nano_vip_llava"),
     ("models", "vip_llava_7b"),
@@ -101,6 +102,8 @@ def test_benchmark_metric_recipe_and_family_run_from_end_to_end(outside: Path) -
         "run",
         "--set",
         "model.name=nano_vip_llava",
+        "train.loss.name=focal",
+        "train.loss.settings.gamma=1",
     )
     results = json.loads((outside / "run" / "results.json").read_text("utf-8"))
     assert results["benchmark"] == "skin_marks"

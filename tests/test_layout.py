@@ -130,3 +130,23 @@ def test_a_folder_holds_at_most_fifteen_files() -> None:
     full = {folder for folder, files in count.items() if files > MOST_FILES} - MAY_HOLD_MORE
     # A benchmark's own folder may hold more.
     assert {folder for folder in full if Path(folder).parent != Path("medtune/benchmarks")} == set()
+
+
+NAMED_TWICE = {
+    # What reads the tables of a source, and a row of them, inside each source.
+    "_Reader", "_Row", "Row",
+    # What a notebook gets and what is written, beside what is computed.
+    "Comparison", "Gain", "LevelGain",
+    # Of a volume and of merged patches; of a template with and without a processor.
+    "Grid", "_Frame", "_Told",
+}  # fmt: skip
+"""The names of classes that stand for several things, each of which a stranger would expect."""
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    found: dict[str, set[Path]] = {}
+    for file in (ROOT / "medtune").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).add(file)
+    assert {name for name, files in found.items() if len(files) > 1} - NAMED_TWICE == set()

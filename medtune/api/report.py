@@ -21,7 +21,7 @@ from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import Verdict, verdict
 from medtune.eval.data_label import PATIENT, several
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.report.answers import Answered, answer_to, chosen
+from medtune.eval.report.answers import AnsweredQuestion, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
 from medtune.eval.report.headline import wrong_text
 from medtune.eval.report.html import render
@@ -269,7 +269,7 @@ def _reach(score: Score, *, asked: int) -> str:
 def _cards(found: Evaluation) -> tuple[Card, ...]:
     rows = {row.question.id: row for row in found.rows}
     answered = [
-        Answered(question, found.media(question), {LAST: answer_to(question, row.parsed, row.unscored)})
+        AnsweredQuestion(question, found.media(question), {LAST: answer_to(question, row.parsed, row.unscored)})
         for question in found.questions
         if (row := rows.get(question.id)) is not None
     ]
@@ -285,7 +285,7 @@ def _cards(found: Evaluation) -> tuple[Card, ...]:
     return tuple(cards)
 
 
-def _card(one: Answered, replies: Mapping[str, str], shown: Picture) -> Card:
+def _card(one: AnsweredQuestion, replies: Mapping[str, str], shown: Picture) -> Card:
     outcome = one.last.outcome
     return Card(
         question=one.question,

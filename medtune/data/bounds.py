@@ -92,7 +92,7 @@ def _below(value: Any, name: str, bound: object | None) -> Iterator[tuple[str, o
 def _check_number(name: str, value: float, bound: Interval) -> None:
     low, above, high, below = (_number(each) for each in (bound.ge, bound.gt, bound.le, bound.lt))
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{name} is {value}; it must be {_said(low, above, high, below) or 'a number'}")
+        raise ValueError(f"{name} is {value}; it must be {_range_text(low, above, high, below) or 'a number'}")
     too_low = (low is not None and value < low) or (above is not None and value <= above)
     too_high = (high is not None and value > high) or (below is not None and value >= below)
     if not too_low and not too_high:
@@ -101,10 +101,10 @@ def _check_number(name: str, value: float, bound: Interval) -> None:
     if most is not None and most > 1:
         # Where the range is wide, its other end says nothing.
         low, above, high, below = (low, above, None, None) if too_low else (None, None, high, below)
-    raise ValueError(f"{name} is {_shown(value)}; it must be {_said(low, above, high, below)}")
+    raise ValueError(f"{name} is {_number_text(value)}; it must be {_range_text(low, above, high, below)}")
 
 
-def _shown(value: float) -> str:
+def _number_text(value: float) -> str:
     digits = int(value.bit_length() * math.log10(2)) if isinstance(value, int) else 0
     return f"a number of {digits} digits" if digits > _MOST_DIGITS else str(value)
 
@@ -113,7 +113,7 @@ def _number(bound: Any) -> float | None:
     return None if bound is None else float(bound) if isinstance(bound, float) else int(bound)
 
 
-def _said(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
+def _range_text(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
     if low is not None and high is not None:
         return f"from {low:,} to {high:,}"
     parts = (("at least", low), ("above", above), ("below", below), ("at most", high))

@@ -52,11 +52,13 @@ MODELS = Kind("models", "medtune.models.zoo", "entry", "ZooEntry|ServedEntry|Che
 FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family", "Family")
 TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
+LOSSES = Kind("losses", "medtune.trainer.losses", "loss")
 METRICS = Kind("metrics", "medtune.eval.metrics", "metric", "Metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
 STUDIES = Kind("studies", "medtune.studies", "")
 KINDS = {
-    kind.name: kind for kind in (RECIPES, STUDIES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS)
+    kind.name: kind
+    for kind in (RECIPES, STUDIES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, LOSSES)
 }
 """The kinds that plugins may hold, by name."""
 

@@ -44,7 +44,7 @@ class Lock:
 
     def check(self) -> None:
         """Checks that the lock is still this process's own."""
-        said = _said(self._path) or {}
+        said = _holder(self._path) or {}
         if said.get("mark") != self._mark:
             raise ValueError(_taken_over(self._out, said))
 
@@ -93,7 +93,7 @@ def refuse_locked(path: Path, work: Work, *, out: Path) -> None:
 
 def refuse_taken_over(path: Path, *, out: Path) -> None:
     """Refuses to go on where another process than this one holds the lock; without any lock it does nothing."""
-    said = _said(path)
+    said = _holder(path)
     if said is not None and (said["pid"], said["machine"]) != (os.getpid(), _machine()):
         raise ValueError(_taken_over(out, said))
 
@@ -148,7 +148,7 @@ def _take(draft: Path, path: Path, work: Work, out: Path) -> None:
         aside = draft.with_name(f"{draft.name}.gone")
         with contextlib.suppress(FileNotFoundError):
             path.rename(aside)
-            if _said(aside) != seen:
+            if _holder(aside) != seen:
                 with contextlib.suppress(FileExistsError):
                     os.link(aside, path)
             aside.unlink()
@@ -167,7 +167,7 @@ def _make(draft: Path, path: Path) -> None:
 
 
 def _refuse_living(path: Path, draft: Path, work: Work, out: Path) -> dict[str, Any] | None:
-    said = _said(path)
+    said = _holder(path)
     try:
         touched = path.stat().st_mtime
     except FileNotFoundError:
@@ -199,7 +199,7 @@ def _is_gone(said: dict[str, Any]) -> bool:
     return again or (_is_here(said) and _born(said["pid"]) != said["born"])
 
 
-def _said(path: Path) -> dict[str, Any] | None:
+def _holder(path: Path) -> dict[str, Any] | None:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

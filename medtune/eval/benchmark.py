@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class PublishedNumber:
     """One published number, in the unit of the benchmark's primary metric."""
 
     model: str
@@ -54,7 +54,7 @@ PaperOf = Callable[[str], Paper | None]
 """Returns the paper of a benchmark by its name; None if there is no such benchmark."""
 
 
-def no_references() -> Sequence[Reference]:
+def no_references() -> Sequence[PublishedNumber]:
     """Returns no numbers, for a benchmark whose primary metric has no published ones."""
     return ()
 
@@ -252,7 +252,7 @@ class Benchmark:
     tables: Tables = no_tables
     repeat_tables: Tables = no_tables
     rules: Mapping[str, ReplyRule] = field(default_factory=dict)
-    references: Callable[[], Sequence[Reference]] = no_references
+    references: Callable[[], Sequence[PublishedNumber]] = no_references
     allowed_changes: AllowedChanges = allow_nothing
     judging: JudgeTask | None = None
     protocol: AnswerProtocol | None = None

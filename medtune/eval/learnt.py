@@ -96,7 +96,7 @@ def learnt_from(groups: Iterable[MediaGroup], contents: Mapping[str, str], looks
     seen: set[Look] = set()
     for group in groups:
         patients.add(group.patient_id)
-        media.update(_shown(group, contents))
+        media.update(_digests(group, contents))
         seen.update(looks[ref.path.name] for ref in group.media if ref.path.name in looks)
     return Learnt(frozenset(patients), frozenset(media), frozenset([_fingerprint()]), looks=frozenset(seen))
 
@@ -111,7 +111,7 @@ def asked_again(learnt: Learnt, groups: Sequence[MediaGroup], contents: Mapping[
 
     A question was trained on if its patient was, or what it shows.
     """
-    seen = [g for g in groups if g.patient_id in learnt.patients or not learnt.media.isdisjoint(_shown(g, contents))]
+    seen = [g for g in groups if g.patient_id in learnt.patients or not learnt.media.isdisjoint(_digests(g, contents))]
     if not seen:
         return ""
     patients, of = ({group.patient_id for group in each} for each in (seen, groups))
@@ -167,7 +167,7 @@ def seen_before(trained: Sequence[Mapping[str, str]], groups: Sequence[MediaGrou
     return SeenBefore(again, looks_learnt(learnt, groups, evaluated), unofficial)
 
 
-def _shown(group: MediaGroup, contents: Mapping[str, str]) -> set[str]:
+def _digests(group: MediaGroup, contents: Mapping[str, str]) -> set[str]:
     return {contents[ref.path.name][:_DIGITS] for ref in group.media}
 
 

@@ -30,7 +30,7 @@ Options = tuple[Layout, ...]
 Visit = tuple[MediaGroup, Sequence[Request]]
 
 
-class Asked(NamedTuple):
+class LaidOutRequest(NamedTuple):
     """A request with the sequences that the model reads for it."""
 
     request: Request
@@ -123,11 +123,11 @@ class LocalAnswerer:
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         keys = [_key(request) for request in requests]
         if not self._ready.keys() >= set(keys):
-            self._ready.update((told.key, told) for told in self._told((group, requests)))
+            self._ready.update((told.key, told) for told in self._predictions((group, requests)))
         yield from (self._ready.pop(key) for key in keys)
 
     @torch.no_grad()
-    def _told(self, visit: Visit) -> list[Prediction]:
+    def _predictions(self, visit: Visit) -> list[Prediction]:
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
@@ -135,12 +135,12 @@ class LocalAnswerer:
             options = [each for each in asked if each.request.reading == "likelihood" or each.target is not None]
             return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
-    def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
+    def _together(self, visit: Visit) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
             alone = self._reader.read(visit[0].media) if shown_by([visit]) else []
             return alone, self._asked(visit, 0 if alone else None)
         items: list[MediaItem] = []
-        asked: list[Asked] = []
+        asked: list[LaidOutRequest] = []
         tokens = groups = 0
         while self._waiting and groups < self._batch_groups:
             # The file is read before the sequences are laid out, because reading gives the clearest errors.
@@ -164,7 +164,7 @@ class LocalAnswerer:
     def _items(self, visit: Visit) -> list[MediaItem]:
         return self._told_reader.next() if shown_by([visit]) else []
 
-    def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
+    def _asked(self, visit: Visit, media: int | None) -> list[LaidOutRequest]:
         group, requests = visit
         shapes = () if media is None else tuple(map(self._assembled.transform.shape, group.media))
         asked = []
@@ -172,7 +172,7 @@ class LocalAnswerer:
         def ask(request: Request, answers: Sequence[str | None], target: int | None) -> None:
             blind = media is None or request.condition == "text_only"
             layouts = tuple(self._layout(request, answer, () if blind else shapes) for answer in answers)
-            asked.append(Asked(request, None if blind else media, layouts, target))
+            asked.append(LaidOutRequest(request, None if blind else media, layouts, target))
 
         waiting = {request.question.id for request in requests} if self._on_target else set[str]()
         for request in requests:
@@ -198,7 +198,7 @@ class LocalAnswerer:
         except ValueError as error:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
-    def _likelihoods(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
+    def _likelihoods(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Prediction]:
         """Yields predictions with the log-probability of each option, and reports how the right answers are read.
 
         Options of the same text without media are computed once per evaluation.
@@ -252,9 +252,9 @@ class LocalAnswerer:
             trees += [Shown(tree, media) for tree in grown]
         return trees
 
-    def _generations(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
+    def _generations(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain(asked, encoded):
+        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain_replies(asked, encoded):
             if self._on_reply is not None:
                 self._on_reply(request.question.id, ids)
             stopped = bool(ids) and ids[-1] in family.stop_ids
@@ -265,7 +265,7 @@ class LocalAnswerer:
                 finish_reason="stop" if stopped else "length",
             )
 
-    def _grown(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
+    def _grown(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
         if asked and self._temperature:
             drawable(self._assembled.model)
         prompts = [Prompted(each.layouts[0], each.media) for each in asked]
@@ -284,7 +284,9 @@ class LocalAnswerer:
             shown = None if row.trees[0].media is None else encoded
             yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
 
-    def _plain(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
+    def _plain_replies(
+        self, asked: Sequence[LaidOutRequest], encoded: Encoded | None
+    ) -> Iterator[tuple[Request, list[int]]]:
         family = self._assembled.family
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
@@ -316,14 +318,14 @@ def shown_by(visits: Sequence[Visit]) -> list[tuple[MediaRef, ...]]:
     ]
 
 
-def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> Iterator[list[Asked]]:
+def budgeted(asked: Sequence[LaidOutRequest], *, new_tokens: int, batch_tokens: int) -> Iterator[list[LaidOutRequest]]:
     """Yields batches of prompts, longest first, with at most `batch_tokens` tokens, padding and replies included.
 
     Prompts with media and prompts without are in different batches. A prompt that is longer than the limit is a batch
     of its own.
     """
     for _, same in groupby(sorted(asked, key=_order), key=_is_blind):
-        batch: list[Asked] = []
+        batch: list[LaidOutRequest] = []
         for one in same:
             if batch and (len(batch[0].layouts[0].ids) + new_tokens) * (len(batch) + 1) > batch_tokens:
                 yield batch
@@ -332,11 +334,11 @@ def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> I
         yield batch
 
 
-def _is_blind(asked: Asked) -> bool:
+def _is_blind(asked: LaidOutRequest) -> bool:
     return asked.media is None
 
 
-def _order(asked: Asked) -> tuple[bool, int]:
+def _order(asked: LaidOutRequest) -> tuple[bool, int]:
     return _is_blind(asked), -len(asked.layouts[0].ids)
 
 

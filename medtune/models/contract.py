@@ -1,15 +1,14 @@
 """The interface of a model, by which answering, training and the commands use every model in the same way.
 
-Shape legend: M media items, X features, T target tokens.
+Shape legend: M media items, X features.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -19,6 +18,7 @@ from medtune.data.types import Media, MediaKind, MediaRef, Sampling
 from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, PromptRows
+from medtune.models.target_logprobs import Targets
 from medtune.models.tuning.plan import PartName
 
 PARTS: tuple[PartName, ...] = ("vision", "projector", "language")
@@ -30,35 +30,8 @@ MediaBatch = Any
 """Several prepared media items, as `Model.encode` takes them."""
 Encoded = Any
 """Encoded media items, as the language model is shown them: visual tokens for the rows, or states to attend to."""
-
-
-class TargetLogprobs(NamedTuple):
-    """Log-probabilities of the target tokens.
-
-    Attributes:
-        logprobs_T: Natural logarithm, float32.
-        sequence_T: Number of the sequence that each token belongs to.
-        is_likeliest_T: Whether the model holds no other token more likely in its place.
-    """
-
-    logprobs_T: Tensor
-    sequence_T: Tensor
-    is_likeliest_T: Tensor
-
-    def sums(self, num_sequences: int) -> Tensor:
-        """Returns the log-probability of each whole answer, float32 (num_sequences,)."""
-        zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
-        return zeros.index_add(0, self.sequence_T, self.logprobs_T)
-
-    def likeliest(self, num_sequences: int) -> Tensor:
-        """Returns the number of tokens of each answer that are the model's first choice, float32 (num_sequences,)."""
-        zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
-        return zeros.index_add(0, self.sequence_T, self.is_likeliest_T.float())
-
-
-def joined(parts: Sequence[TargetLogprobs]) -> TargetLogprobs:
-    """Returns the targets of several parts of the rows, one part after another."""
-    return TargetLogprobs(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+Reading = Callable[[Targets], Any]
+"""What is made of the target tokens of a forward pass, such as a loss: a tensor, or a tuple of tensors."""
 
 
 class Transform(Protocol):
@@ -136,7 +109,11 @@ class Model(nn.Module, ABC):
         """Returns the encoded media items; moves its input to the model's device and type."""
 
     @abstractmethod
-    def forward(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs: ...
+    def forward(self, rows: PackedRows, encoded: Encoded | None, /, reading: Reading = Targets.read) -> Any:
+        """Returns what `reading` makes of the target tokens; without it, their `TargetLogprobs`.
+
+        It is made within the pass, while strategies that divide the weights have gathered those of the output layer.
+        """
 
     @abstractmethod
     def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted], /) -> list[list[int]]:

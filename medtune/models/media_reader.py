@@ -100,7 +100,7 @@ def _why_lost(said: str) -> str:
     return "If the system ran out of memory, lower data.workers"
 
 
-class Turns:
+class LoadingTurns:
     """Tells the loading processes of one device how far ahead they may load; the largest micro-batch so far decides."""
 
     def __init__(self, workers: int) -> None:
@@ -203,7 +203,7 @@ class MediaReader:
         self._transform = transform
         self._workers = workers
         self._coming: Iterator[list[MediaItem]] = iter(())
-        self._turns: Turns | None = None
+        self._turns: LoadingTurns | None = None
 
     def expect(self, groups: Sequence[Shown]) -> None:
         """Announces the groups that `next` will give, in that order, each as often as it is needed."""
@@ -244,7 +244,7 @@ class MediaReader:
             yield _items(group, self._transform)
 
     def _ahead(self, groups: Sequence[Shown], workers: int) -> Iterator[list[MediaItem]]:
-        turns = self._turns = Turns(workers)
+        turns = self._turns = LoadingTurns(workers)
         # The loader draws a seed for its processes; from the generator of the whole process it would change the run.
         loader = DataLoader(
             _Groups(groups, self._transform, turns),
@@ -268,7 +268,7 @@ class _Refused(NamedTuple):
 
 
 class _Groups(Dataset["list[MediaItem] | _Refused"]):
-    def __init__(self, groups: Sequence[Shown], transform: Transform, turns: Turns) -> None:
+    def __init__(self, groups: Sequence[Shown], transform: Transform, turns: LoadingTurns) -> None:
         self._groups = groups
         self._transform = transform
         self._turns = turns

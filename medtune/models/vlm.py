@@ -19,12 +19,12 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention import Carried, carried, take_columns
-from medtune.models.contract import PARTS, Model, TargetLogprobs
+from medtune.models.contract import PARTS, Model, Reading
 from medtune.models.placing import is_on_the_host, placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows
-from medtune.models.target_logprobs import read_targets, whole_logits_because
+from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
 from medtune.models.tuning.plan import PartName
 
 LANGUAGE_FOLDER = "language"
@@ -150,11 +150,11 @@ class VisionLanguageModel(Model):
         where = [placed(each, device) for each in rows.media_BL.nonzero(as_tuple=True)]
         return embeddings_BLE.index_put(tuple(where), visual_XE)
 
-    def forward(self, rows: PackedRows, tokens_MNE: Tensor | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens; logits are computed only for these, a few at a time."""
+    def forward(self, rows: PackedRows, tokens_MNE: Tensor | None, reading: Reading = Targets.read) -> Any:
+        """Returns what `reading` makes of the target tokens; logits are computed only for these, a few at a time."""
         hidden_BLE = self._hidden(rows, tokens_MNE, None)
         read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
-        return read_targets(self.language, read_TE, rows.target_id_T, rows.target_sequence_T)
+        return reading(Targets([OfStates(self.language, read_TE, rows.target_id_T, rows.target_sequence_T)]))
 
     def _hidden(self, rows: PackedRows, tokens_MNE: Tensor | None, cache: Cache | None) -> Tensor:
         mask = carried(self.language.config.get_text_config(), rows.columns_BCL, is_plain=rows.is_plain, is_whole=True)

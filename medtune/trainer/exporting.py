@@ -89,7 +89,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenExport:
     recipe: Recipe
     num_adapters: int
     dtype: str  # The number format of the weights, in which the folder was read for the proof.
@@ -99,7 +99,7 @@ class Written:
     provenance: dict[str, str]  # Where the weights of each part come from, in words.
 
 
-class _Described(NamedTuple):
+class _WrittenWeights(NamedTuple):
     num_adapters: int
     read_by: list[str]
 
@@ -116,7 +116,7 @@ class _Expected:
     four_bits: list[list[float]] | None
 
 
-def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Written:
+def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> WrittenExport:
     """Writes the model of a run into an empty folder and proves it."""
     recipe = run.read_recipe()
     expected, assembled = _expected(run, recipe, wanted)
@@ -139,7 +139,7 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Writ
             proof = _proven(recipe, folder, wanted, expected, task, plain=model_type is not None, scratch=Path(scratch))
             proof = replace(proof, tensors=tensors)
         proof.write(folder)
-    return Written(
+    return WrittenExport(
         recipe, written.num_adapters, _SHORT[dtype], proof, model_type is not None, written.read_by, provenance
     )
 
@@ -203,7 +203,7 @@ def _plain_type(assembled: Assembled) -> str | None:
     return whole.config.model_type if is_whole and type(whole).__module__.startswith("transformers.") else None
 
 
-def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
+def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _WrittenWeights:
     weights = trained_weights(run, recipe)
     trained = {} if weights is None else read_trained(weights)
     starts = NO_STARTS if weights is None else read_starts(weights)
@@ -221,7 +221,7 @@ def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path,
         dora=config.use_dora,
         stacks=bool(config.target_parameters),
     )
-    return _Described(len(config.target_modules or ()) + len(config.target_parameters or ()), read_by)
+    return _WrittenWeights(len(config.target_modules or ()) + len(config.target_parameters or ()), read_by)
 
 
 def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:
@@ -231,7 +231,7 @@ def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:
     }
 
 
-def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
+def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _WrittenWeights:
     count = merge_adapters(assembled.model, dtype=dtype)
     write_exported(
         assembled,
@@ -240,7 +240,7 @@ def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, 
         base_weights=recipe.model.weights,
         about=_facts(run, trained_weights(run, recipe)),
     )
-    return _Described(count, merged_read_by(_plain_type(assembled)))
+    return _WrittenWeights(count, merged_read_by(_plain_type(assembled)))
 
 
 def _equal_tensors(assembled: Assembled, folder: Path, dtype: torch.dtype) -> str | None:

@@ -17,6 +17,7 @@ from medtune.data.types import SPLITS
 from medtune.models.endpoint.settings import asked_alike
 from medtune.models.weights.folder_hash import weights_hash
 from medtune.trainer.recipe.judge import judged_alike
+from medtune.trainer.recipe.loss import LossSettings
 from medtune.trainer.recipe.schema import LogBlock, Recipe, Stage
 
 DATA = "data"
@@ -86,6 +87,7 @@ FREE: Mapping[str, tuple[str, ...]] = {
 """The fields of each block that decide how the work is done, saved and shown, but not what comes out."""
 _ANYWHERE = Path("(its content is compared)")
 _MISSING = "(not there)"
+_LOSS = "train.loss.name"
 
 
 def asks_the_same(recipe: Recipe) -> Recipe:
@@ -125,6 +127,9 @@ def asked_hash(recipe: Recipe) -> str:
     named = {name: getattr(recipe.model, name) for name in ("weights", "adapter", "checkpoint")}
     held = {name: weights_hash(Path(path)) for name, path in named.items() if path is not None and Path(path).is_dir()}
     fields = dict(_fields(asks_the_same(recipe)))
+    if recipe.train.loss == LossSettings():
+        # Runs that began before there were other losses have the same hash.
+        del fields[_LOSS]
     said = json.dumps(fields | {f"model.{name}": found for name, found in held.items()}, sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

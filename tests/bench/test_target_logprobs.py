@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from bench import target_logprobs
-from medtune.models.contract import TargetLogprobs
+from medtune.models.target_logprobs import TargetLogprobs
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.contract import Model
-from medtune.models.sequence import qwen_vl
+from medtune.models.transformers_vlm import sequences
+from medtune.models.transformers_vlm.blank_media import blank_image
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import VisionLanguageModel
@@ -167,7 +168,7 @@ def test_served_models_have_nothing_to_assemble() -> None:
 
 
 def test_a_family_that_reads_otherwise_than_transformers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qwen_vl, "smart_resize", lambda height, width, **_: (56, 56))
+    monkeypatch.setattr(sequences, "blank_image", lambda width, height: blank_image(56, 56))
     complaints = list(contract_of(FAMILIES)("qwen2_vl"))
     assert any("image tokens: question q0: run 1" in each and "check Family.sequence" in each for each in complaints)
 

@@ -28,10 +28,10 @@ from medtune.models import media_reader
 from medtune.models.media_reader import (
     AHEAD,
     LOADED_BYTES,
+    LoadingTurns,
     LostReaderError,
     MediaReader,
     Shown,
-    Turns,
     held_bytes,
     loader_bytes,
     lost_readers_named,
@@ -222,7 +222,7 @@ def test_size_counts_nested_tensors() -> None:
 
 
 class Numbers(Dataset[torch.Tensor]):
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: LoadingTurns) -> None:
         self.turns = turns
         self.loaded = torch.zeros(64, dtype=torch.bool).share_memory_()
 
@@ -257,7 +257,7 @@ def test_a_process_that_ends_in_the_middle_is_not_kept_by_those_that_wait() -> N
 @pytest.mark.parametrize("fits", [3, 1])
 def test_no_more_than_the_limit_waits_and_all_come_in_order(monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
     monkeypatch.setattr(media_reader, "LOADED_BYTES", fits * BATCH)
-    turns = Turns(4)
+    turns = LoadingTurns(4)
     numbers = Numbers(turns)
     turns.begin(5)
     order = range(5, 40)

@@ -28,7 +28,10 @@ from transformers import (
 
 from medtune.models import target_logprobs
 from medtune.models.assemble import zoo_entry
-from medtune.models.target_logprobs import of_logits, read_targets, whole_logits_because
+from medtune.models.target_logprobs import OfStates, Targets, of_logits, whole_logits_because
+from medtune.trainer.contracts.of_losses import tried_pass
+from medtune.trainer.losses import Loss, find_loss
+from medtune.trainer.recipe.loss import LossSettings
 from tests.models.twins import EVERY_TWIN, layout, row_each, seen, twin
 
 TARGETS, WIDTH, VOCABULARY = 40, 16, 300
@@ -70,7 +73,7 @@ class _Learnt:
         layer: Any = language.get_output_embeddings()
         layer.weight.grad = None
         states_TE = states_TE.detach().clone().requires_grad_()
-        read = of_logits(layer(states_TE), ids, ids) if plain else read_targets(language, states_TE, ids, ids)
+        read = of_logits(layer(states_TE), ids, ids).read() if plain else OfStates(language, states_TE, ids, ids).read()
         self.logprobs, self.likeliest = read.logprobs_T.detach(), read.is_likeliest_T
         # The backward pass runs outside of autocast in training.
         with torch.autocast("cpu", enabled=False):
@@ -122,7 +125,7 @@ def test_a_tied_embedding_gets_the_gradients_of_both_its_ends() -> None:
         embedding.weight.grad = None
         states_TE = embedding(IDS)
         layer: Any = language.get_output_embeddings()
-        read = of_logits(layer(states_TE), IDS, IDS) if plain else read_targets(language, states_TE, IDS, IDS)
+        read = of_logits(layer(states_TE), IDS, IDS).read() if plain else OfStates(language, states_TE, IDS, IDS).read()
         (read.logprobs_T * WEIGHTS).sum().backward()
         found.append(embedding.weight.grad.clone())
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
@@ -131,7 +134,7 @@ def test_a_tied_embedding_gets_the_gradients_of_both_its_ends() -> None:
 def test_no_targets_at_all_have_no_log_probabilities() -> None:
     language = _language()
     nothing = torch.zeros(0, dtype=torch.int64)
-    read = read_targets(language, torch.zeros(0, WIDTH, requires_grad=True), nothing, nothing)
+    read = OfStates(language, torch.zeros(0, WIDTH, requires_grad=True), nothing, nothing).read()
     assert read.logprobs_T.shape == (0,)
     read.logprobs_T.sum().backward()
 
@@ -153,6 +156,68 @@ class _Logits(TorchDispatchMode):
             if is_own and each.dim() >= 2 and each.shape[-1] == self._vocabulary:
                 self.most = max(self.most, each.shape[:-1].numel())
         return made
+
+
+def smoothing(share: float) -> Loss:
+    return find_loss(LossSettings("label_smoothing", {"smoothing": share}))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_label_smoothing_is_that_of_torch(learns: bool, share: float) -> None:
+    language = _language()
+    language.requires_grad_(learns)
+    layer: Any = language.get_output_embeddings()
+    found = []
+    for is_ours in (True, False):
+        layer.weight.grad = None
+        states_TE = _states(language, confident=False).requires_grad_()
+        if is_ours:
+            with _Logits(layer) as logits:
+                numbers_T = smoothing(share)(Targets([OfStates(language, states_TE, IDS, IDS)]), tried_pass())
+                assert isinstance(numbers_T, Tensor)
+                numbers_T.sum().backward()
+            assert logits.most == 7
+        else:
+            numbers_T = nn.functional.cross_entropy(layer(states_TE), IDS, label_smoothing=share, reduction="none")
+            numbers_T.sum().backward()
+        assert states_TE.grad is not None
+        found.append([numbers_T.detach(), states_TE.grad, *([layer.weight.grad] if learns else [])])
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("autocast", [True, False])
+def test_what_is_read_in_chunks_is_what_whole_logits_give(autocast: bool) -> None:
+    language: Any = _language()
+    layer = language.get_output_embeddings()
+
+    def entropy(logprobs_CV: Tensor, id_C: Tensor) -> Tensor:
+        return -(logprobs_CV.exp() * logprobs_CV).sum(dim=1)
+
+    found = []
+    for whole in (True, False):
+        layer.weight.grad = None
+        states_TE = _states(language, confident=False).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            part = of_logits(layer(states_TE), IDS, IDS) if whole else OfStates(language, states_TE, IDS, IDS)
+            entropy_T = Targets([part]).words(entropy)
+        (entropy_T * torch.arange(TARGETS)).sum().backward()
+        assert states_TE.grad is not None
+        found.append((entropy_T.detach(), states_TE.grad, layer.weight.grad))
+    for one, other in zip(*found, strict=True):
+        assert float((one - other).abs().max() / one.abs().max()) < (3e-2 if autocast else 3e-6)
+
+
+def test_a_function_of_no_model_has_no_gradient_and_one_of_another_shape_is_refused() -> None:
+    language = _language()
+    states_TE = _states(language, confident=False).requires_grad_()
+    read = Targets([OfStates(language, states_TE, IDS, IDS)])
+    read.words(lambda logprobs_CV, id_C: torch.ones(len(id_C))).sum().backward()
+    assert states_TE.grad is not None
+    assert not states_TE.grad.any()
+    with pytest.raises(ValueError, match=r"shape \(7, 300\) .* has to return one number for each, \(7,\)"):
+        read.words(lambda logprobs_CV, id_C: logprobs_CV)
 
 
 @contextmanager
@@ -218,10 +283,10 @@ def test_logits_that_a_model_changes_are_read_as_its_own_forward_gives_them(
     why = whole_logits_because(language)
     assert why is not None
     assert next(iter(change)) in why
-    expected = of_logits(_own_forward(language, states_TE), IDS, IDS)
-    read = read_targets(language, states_TE, IDS, IDS)
+    expected = of_logits(_own_forward(language, states_TE), IDS, IDS).read()
+    read = OfStates(language, states_TE, IDS, IDS).read()
     torch.testing.assert_close(read.logprobs_T, expected.logprobs_T)
-    unchanged = of_logits(language.get_output_embeddings()(states_TE), IDS, IDS)
+    unchanged = of_logits(language.get_output_embeddings()(states_TE), IDS, IDS).read()
     assert (read.logprobs_T - unchanged.logprobs_T).abs().max() > 0.1
 
 
@@ -258,5 +323,5 @@ def test_an_output_layer_of_another_kind_is_read_the_plain_way(change: Any, said
     assert said in why
     states_TE = _states(language, confident=False)
     layer: Any = language.get_output_embeddings()
-    expected = of_logits(layer(states_TE), IDS, IDS)
-    assert torch.equal(read_targets(language, states_TE, IDS, IDS).logprobs_T, expected.logprobs_T)
+    expected = of_logits(layer(states_TE), IDS, IDS).read()
+    assert torch.equal(OfStates(language, states_TE, IDS, IDS).read().logprobs_T, expected.logprobs_T)

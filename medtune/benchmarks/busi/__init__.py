@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks import example
-from medtune.benchmarks.public_sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases
+from medtune.benchmarks.public_sets.busi import CLASSES, LICENCE, PATIENT_UNIT, BusiImage, busi_cases
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.folder import raw_folder
@@ -105,7 +105,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     return SourceTable(tuple(questions), media, notes, rejects, missing, stands_for_patient="image")
 
 
-def _diagnosis(case: Case, seed: int) -> Question:
+def _diagnosis(case: BusiImage, seed: int) -> Question:
     return choice_question(
         f"{case.stem} diagnosis",
         media_id=case.stem,
@@ -118,7 +118,7 @@ def _diagnosis(case: Case, seed: int) -> Question:
     )
 
 
-def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
+def _place_questions(case: BusiImage, box: Box, seed: int) -> Iterator[Question]:
     ask = partial(choice_question, patient_id=case.stem, seed=seed)
     facets = {"lesion_class": case.lesion_class}
     around = case.around
@@ -142,7 +142,7 @@ def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
     )
 
 
-def _tissue_box(case: Case, donor: Case) -> Box:
+def _tissue_box(case: BusiImage, donor: BusiImage) -> Box:
     box, (width, height) = donor.largest, case.size
     if box is None:
         raise ValueError(f"{donor.path}: a normal image has no lesion box to lend.")

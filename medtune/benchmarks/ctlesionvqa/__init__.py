@@ -122,7 +122,7 @@ def official_prompts() -> OfficialPrompts:
         answer_format="letter",
         answer=_answer,
         system_until=(SHOWN_GAP,),
-        shown=_shown,
+        shown=_kit_form,
         template=lambda shown, scenario: f"{_AGENT}{scenario}" if shown.agent else scenario,
         needed=is_v2,
     )
@@ -149,7 +149,7 @@ def _names() -> Mapping[str, Sequence[str]]:
     return {**dict.fromkeys((VOLUME, VIDEO, IMAGE), ()), **asking}
 
 
-def _shown(shown: ShownAs, question: Question) -> str:
+def _kit_form(shown: ShownAs, question: Question) -> str:
     """Returns the kit's name of the form in which a model is shown a CT, or what the release has in its place.
 
     The kit has no name for a series of slices, for which its name for volumes is used. An agent is always told that it

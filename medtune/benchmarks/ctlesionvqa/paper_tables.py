@@ -9,7 +9,7 @@ from medtune.benchmarks.ctlesionvqa.published_tables import FORMATS, TITLES
 from medtune.benchmarks.ctlesionvqa.scoring import subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, is_v2
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Reference
+from medtune.eval.benchmark import PublishedNumber
 from medtune.eval.scoring.tables import Cell, Table, beside_published_columns, rank
 
 
@@ -67,10 +67,10 @@ def missing(questions: Sequence[Question]) -> str:
     return "" if asked == len(names) else f"about {asked} of its {len(names)} subtypes"
 
 
-def references() -> Sequence[Reference]:
+def references() -> Sequence[PublishedNumber]:
     """Returns the total averages over subtypes that Table 3 prints for each format; it has none over both formats."""
     (totals,) = [row for row in published("ctlesionvqa")["table3"] if row["type"] == "Total"]
-    return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
+    return [PublishedNumber(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
 
 
 def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:

@@ -10,7 +10,7 @@ from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.data.types import Interval, Question
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import of_metric, percentage, share
-from medtune.eval.studies.published import Answers, Measure, Measured, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, Measure, PublishedColumn, PublishedTable
 
 TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
 FORMATS = tuple(TITLES)
@@ -84,7 +84,7 @@ def _whole_mean(format_: str, subtypes: Sequence[str]) -> Measure:
     covers = _about(format_, subtypes)
     of_all = of_metric(scoring.subtype_mean(), "final", covers=covers)
 
-    def measure(answers: Answers) -> Measured | None:
+    def measure(answers: Answers) -> CellValue | None:
         asked = {cell_of(each)[1] for each in answers["final"].questions if covers(each)} if "final" in answers else ()
         return of_all(answers) if len(asked) == len(subtypes) else None
 

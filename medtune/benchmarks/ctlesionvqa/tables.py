@@ -25,7 +25,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     subtype_of,
 )
 from medtune.benchmarks.ctlesionvqa.subtypes import V1
-from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
+from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, ReplyAndTruth, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
@@ -134,7 +134,9 @@ def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
             shown = row.prediction.options_shown or row.question.options
             is_choice = row.question.answer_kind == "choice"
             truth = ascii_uppercase[shown.index(row.question.answer)] if is_choice else row.question.answer
-            found = V2Row(subtype_of(row.question), category_of(row.question), Pair(row.prediction.text, truth))
+            found = V2Row(
+                subtype_of(row.question), category_of(row.question), ReplyAndTruth(row.prediction.text, truth)
+            )
             (letters if is_choice else free_text).append(found)
     made = [("multiple choice", aggregate_letters(letters)), ("free text", aggregate_free_text(free_text))]
     return [_v2_table(title, found) for title, found in made]

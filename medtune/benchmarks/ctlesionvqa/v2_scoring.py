@@ -17,7 +17,7 @@ _PLACES = 4
 Json = dict[str, object]
 
 
-class Pair(NamedTuple):
+class ReplyAndTruth(NamedTuple):
     """A reply and the true answer, both as text."""
 
     reply: str
@@ -37,10 +37,10 @@ class V2Row:
 
     subtype: str
     super_type: str
-    pair: Pair
+    pair: ReplyAndTruth
 
 
-def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
+def score_numeric(pairs: Sequence[ReplyAndTruth]) -> SubtypeScore:
     """Returns the mean relative accuracy by version 2's definition, and the shares within 5, 10, 20 and 50 %.
 
     A question whose true answer is not a number is left out of the mean but counted in `n`. A reply without a number
@@ -63,7 +63,7 @@ def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
     )
 
 
-def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
+def score_binary(pairs: Sequence[ReplyAndTruth]) -> SubtypeScore:
     """Returns accuracy, sensitivity and specificity.
 
     An unreadable reply is never right in the accuracy, but it counts as a true negative in the specificity.
@@ -86,7 +86,7 @@ def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
     )
 
 
-def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
+def score_categorical(pairs: Sequence[ReplyAndTruth]) -> SubtypeScore:
     """Returns the share of replies that equal the true phrase, and the share in which one phrase contains the other.
 
     Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_categorical).
@@ -106,7 +106,7 @@ def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
     )
 
 
-def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
+def score_letters(pairs: Sequence[ReplyAndTruth]) -> SubtypeScore:
     """Returns the share of right letters, and the number of replies from which a letter could be read.
 
     Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_mc).
@@ -122,7 +122,7 @@ def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
 _FREE_TEXT = {"numeric": score_numeric, "binary": score_binary, "categorical": score_categorical}
 
 
-def score_free_text(name: str, pairs: Sequence[Pair]) -> SubtypeScore:
+def score_free_text(name: str, pairs: Sequence[ReplyAndTruth]) -> SubtypeScore:
     """Returns the score of a subtype's free-text answers, by the rule for its kind of answer."""
     return _FREE_TEXT[answer_type(name)](pairs)
 
@@ -149,7 +149,7 @@ def answered(
         if asked is not None:
             reply = prediction.get("pred_answer") or prediction.get("raw_output") or ""
             name = asked["question_subtype"]
-            rows.append(V2Row(name, super_types[name], Pair(reply, asked[truth])))
+            rows.append(V2Row(name, super_types[name], ReplyAndTruth(reply, asked[truth])))
     return rows
 
 
@@ -163,7 +163,7 @@ def aggregate_free_text(rows: Sequence[V2Row]) -> Json:
     return _aggregate({name: score_free_text(name, pairs) for name, pairs in _by_subtype(rows).items()}, rows)
 
 
-def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[Pair]]:
+def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[ReplyAndTruth]]:
     found = defaultdict(list)
     for row in rows:
         found[subtype(row.subtype)].append(row.pair)

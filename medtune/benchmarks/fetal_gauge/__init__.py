@@ -13,11 +13,11 @@ from medtune.benchmarks.fetal_gauge.published_tables import FINE_TUNING, SIZES, 
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark, Evidence, Reference
+from medtune.eval.benchmark import Benchmark, Evidence, PublishedNumber
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
-from medtune.eval.scoring.tables import Table, beside_published
+from medtune.eval.scoring.tables import Table
 from medtune.eval.studies.one_run import answers_of, tables_of_run
 
 _REJECTED_SHARE = 0.01
@@ -39,16 +39,18 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     return (*made, *_fine_tuning(evidence))
 
 
-def references() -> Sequence[Reference]:
+def references() -> Sequence[PublishedNumber]:
     """Returns the printed accuracies overall, by task and by box size."""
     printed = published("fetal_gauge")
     found = []
     for model, *accuracies, overall in printed["main"]["rows"]:
-        found.append(Reference(model, overall))
+        found.append(PublishedNumber(model, overall))
         for column, value in zip(printed["main"]["columns"][1:-1], accuracies, strict=True):
-            found.append(Reference(model, value, "task", TASKS[column]))
+            found.append(PublishedNumber(model, value, "task", TASKS[column]))
     for model, *accuracies in printed["box_size"]["rows"]:
-        found += [Reference(model, value, "box_size", size) for size, value in zip(SIZES, accuracies, strict=True)]
+        found += [
+            PublishedNumber(model, value, "box_size", size) for size, value in zip(SIZES, accuracies, strict=True)
+        ]
     return found
 
 
@@ -67,16 +69,10 @@ def missing(questions: Sequence[Question]) -> str:
 
 
 def _fine_tuning(evidence: Evidence) -> Sequence[Table]:
-    printed = published("fetal_gauge")["fine_tuning"]
-    after = accuracy().value(evidence.rows("image"))
-    ours = [] if evidence.before is None else [("ours", evidence.before, after, after - evidence.before)]
-    table = Table(
-        title="Fetal-Gauge: overall accuracy before and after LoRA on the train split",
-        columns=tuple(printed["columns"]),
-        rows=tuple(tuple(row) for row in printed["rows"]),
-        digits=2,
-    )
-    return beside_published(table, ours, unlike_published=evidence.unlike_published)
+    (table,) = [each for each in published_tables() if each.name == FINE_TUNING]
+    after, before = accuracy().value(evidence.rows("image")), evidence.before
+    ours = {} if before is None else {"ours": {"before": before, "after": after, "gain": after - before}}
+    return tables_of_run(table, {}, unlike_published=evidence.unlike_published, more=ours)
 
 
 def benchmark() -> Benchmark:

@@ -26,7 +26,7 @@ from medtune.benchmarks.simulators.bmode_tissue import Patient
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.videos.read import write_video
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.source import Draw, Source, SourceTable
+from medtune.data.raw.source import MediaDraw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
@@ -104,12 +104,12 @@ def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
     """Returns all questions about the sweeps, which are still to be simulated."""
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    draws: dict[Path, Draw] = {}
+    draws: dict[Path, MediaDraw] = {}
     for patient, truths in enumerate(draw_truth(num_patients, seed=seed)):
         name = f"patient{patient:04d}"
         geometry = _person(seed, patient).device.geometry
         made = partial(write_patient, folder / name, truths, seed=seed, patient=patient)
-        draw = Draw(folder / name, made, f"fetal_sweep, seed {seed}, patient {patient} of {num_patients}")
+        draw = MediaDraw(folder / name, made, f"fetal_sweep, seed {seed}, patient {patient} of {num_patients}")
         for index, truth in enumerate(truths):
             media_id = f"{name}-{index}"
             path = folder / name / f"{media_id}.mkv"

@@ -34,7 +34,10 @@ from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.scoring.bertscore import bert_scores
-from medtune.eval.scoring.tables import Cell, Table, beside_published
+from medtune.eval.scoring.tables import Cell, Table
+from medtune.eval.studies.measures import of_rule
+from medtune.eval.studies.one_run import answers_of, tables_of_run
+from medtune.eval.studies.published import PublishedColumn, PublishedTable
 
 CANDIDATES = 25
 """The number of the most frequent reports among which the most typical one is chosen; the number is our own choice."""
@@ -70,14 +73,11 @@ _COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
 
 def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the tables; that of the published rows is only made where findings were asked for."""
-    replies = [
-        (row.question, (row.prediction.text or "") if row.prediction is not None else "")
-        for row in evidence.rows("image")
-    ]
+    replies = [(row.prediction.text or "") if row.prediction is not None else "" for row in evidence.rows("image")]
     return (
-        *_beside_published(evidence, replies),
+        *_beside_published(evidence),
         *_constant_reports(evidence),
-        _repeats(evidence, [reply for _, reply in replies]),
+        _repeats(evidence, replies),
         *_bertscore(evidence),
     )
 
@@ -91,26 +91,44 @@ def missing(questions: Sequence[Question]) -> str:
     return "" if len(questions) == wanted else f"{len(questions):,} of the {wanted:,} test studies of R2Gen"
 
 
-def _beside_published(evidence: Evidence, replies: Sequence[tuple[Question, str]]) -> Sequence[Table]:
+def published_tables() -> Sequence[PublishedTable]:
+    """Returns the table of published rows, by R2Gen's rule; METEOR of ours is not there."""
+    printed = published("iu_xray")["main"]
+    names = printed["columns"][1:]
+    columns = [
+        # BLEU is counted over all reports together.
+        PublishedColumn(name, of_rule(RULES["r2gen"], ours, None, is_mean=ours == "rouge_l"), ("final",))
+        for name, ours in zip(names, _COLUMNS, strict=True)
+    ]
+    return (
+        PublishedTable(
+            "r2gen",
+            "IU X-ray, R2Gen's split: findings by R2Gen's rule",
+            published("iu_xray")["source"],
+            tuple(columns),
+            {model: dict(zip(names, values, strict=True)) for model, *values in printed["rows"]},
+            (RULES["r2gen"].differs, "METEOR of our rows is not computed: its reference program needs Java."),
+        ),
+    )
+
+
+def _beside_published(evidence: Evidence) -> Sequence[Table]:
     if not any(question.facets["task"] == FINDINGS for question in evidence.questions):
         return ()
-    printed = published("iu_xray")["main"]
-    table = Table(
-        title="IU X-ray, R2Gen's split: findings by R2Gen's rule",
-        columns=tuple(printed["columns"]),
-        rows=tuple(tuple(row) for row in printed["rows"]),
-        notes=(RULES["r2gen"].differs, "METEOR of our rows is not computed: its reference program needs Java."),
-    )
-    constant = [
-        (f"always {name}", *_cells([(question, report) for question, _ in replies]))
+    (table,) = published_tables()
+    constant = {
+        f"always {name}": _values([(row.question, report) for row in evidence.rows("image")])
         for name, report in _constant(evidence, FINDINGS).items()
-    ]
-    return beside_published(table, [("ours", *_cells(replies)), *constant], unlike_published=evidence.unlike_published)
+    }
+    return tables_of_run(
+        table, {"ours": answers_of(evidence)}, unlike_published=evidence.unlike_published, more=constant
+    )
 
 
-def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
+def _values(replies: Sequence[tuple[Question, str]]) -> Mapping[str, float | None]:
     found = by_r2gen(replies)
-    return tuple(found.get(column) for column in _COLUMNS)
+    names = published("iu_xray")["main"]["columns"][1:]
+    return {name: found.get(ours) for name, ours in zip(names, _COLUMNS, strict=True)}
 
 
 def _constant_reports(evidence: Evidence) -> Sequence[Table]:
@@ -190,6 +208,7 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         official=choice_rules.medevalkit_prompts((choice_rules.REPORT,), _kit_form),
         tables=tables,
+        published_tables=published_tables,
         missing=missing,
         rules=RULES,
         allowed_changes=_allowed_changes,

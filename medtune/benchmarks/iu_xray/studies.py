@@ -25,7 +25,7 @@ _PATIENT = re.compile(r"CXR\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class ChestStudy:
     """One study: its images and the parts of its report."""
 
     id: str
@@ -50,7 +50,7 @@ class Study:
 
 
 def study_table(
-    studies: Sequence[Study],
+    studies: Sequence[ChestStudy],
     *,
     folder: Path,
     release: str,
@@ -60,7 +60,7 @@ def study_table(
 ) -> SourceTable:
     """Returns the table of a release, whose name is a facet of every question; notes say what was left out."""
 
-    def checked(study: Study) -> Study:
+    def checked(study: ChestStudy) -> ChestStudy:
         absent = next((path for path in study.images if not path.is_file()), None) if needs_media else None
         if absent is not None:
             raise study.place.error("there is no such image file. Copy it, or list what to fetch with --list-missing.",
@@ -79,7 +79,7 @@ def study_table(
     )
 
 
-def repeat_notes(studies: Sequence[Study]) -> tuple[str, ...]:
+def repeat_notes(studies: Sequence[ChestStudy]) -> tuple[str, ...]:
     """Returns the note on test reports that stand word for word in train or before in test; none without a split."""
     learnt = {study.report for study in studies if study.split == "train"}
     test = [study.report for study in studies if study.split == "test"]
@@ -124,7 +124,7 @@ def told(row: object, field: str, place: Place) -> str:
     return str(row[field]).strip()
 
 
-def _question(study: Study, release: str, learnt: set[str]) -> Question:
+def _question(study: ChestStudy, release: str, learnt: set[str]) -> Question:
     facets = {"task": study.task, "release": release}
     if learnt and study.split in ("val", "test"):
         facets[IN_TRAIN] = "yes" if study.report in learnt else "no"

@@ -43,7 +43,7 @@ def judge_task() -> JudgeTask:
     return JudgeTask(
         covers=is_free,
         system=_SYSTEM,
-        user=_shown,
+        user=_judged_text,
         schema={
             "type": "object",
             "properties": {"right": {"type": "boolean"}, "explanation": {"type": "string"}},
@@ -66,7 +66,7 @@ def parse(reply: str, question: Question) -> str | None:
     if reply.startswith(JUDGE_MARK):
         verdict = _verdict(reply.removeprefix(JUDGE_MARK))
         return None if verdict is None else question.answer if verdict else _WRONG
-    return question.answer if _plain(reply) == _plain(question.answer) != "" else None
+    return question.answer if _folded(reply) == _folded(question.answer) != "" else None
 
 
 def _verdict(text: str) -> bool | None:
@@ -85,11 +85,11 @@ def _points(text: str) -> int:
     return int(verdict)
 
 
-def _shown(question: Question, reply: str) -> str:
+def _judged_text(question: Question, reply: str) -> str:
     return f"Question: {question.text}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"
 
 
-def _plain(words: str) -> str:
+def _folded(words: str) -> str:
     return " ".join(words.casefold().strip(" .").split())
 
 

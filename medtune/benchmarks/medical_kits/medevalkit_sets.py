@@ -93,7 +93,7 @@ def is_right_yes_no(truth: str, reply: str) -> bool:
     >>> [is_right_yes_no("no", reply) for reply in ("No.", "abnormal", "I do not know", "yes and no", "false")]
     [True, True, True, False, False]
     """
-    said = _plain(reply)
+    said = _answer_in_one_line(reply)
     return ("yes" in said) != ("no" in said) and truth.lower() in said
 
 
@@ -105,10 +105,10 @@ def is_right_word(truth: str, reply: str) -> bool:
     >>> [is_right_word("Yes", reply) for reply in ("yes.", "Yes, there is.", "The answer is yes")]
     [True, False, False]
     """
-    return _plain(reply) == truth.lower()
+    return _answer_in_one_line(reply) == truth.lower()
 
 
-def _plain(reply: str) -> str:
+def _answer_in_one_line(reply: str) -> str:
     return answer_part(reply).replace("\n", "").replace(".", "")
 
 

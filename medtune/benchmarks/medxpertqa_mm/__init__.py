@@ -33,7 +33,7 @@ from medtune.benchmarks.medical_kits.choice_rules import (
     parse,
     render,
 )
-from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.rows import Row
@@ -51,6 +51,7 @@ def benchmark() -> Benchmark:
         "medxpertqa": medxpertqa_rule(),
         "medevalkit": medevalkit_rule("utils/MedXpertQA/MedXpertQA.py", lettered, takes_tags=True),
     }
+    printed = printed_numbers("medxpertqa_mm", rules, {"accuracy": accuracy()})
     return Benchmark(
         title="MedXpertQA MM",
         version="1.0",
@@ -64,7 +65,8 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         official=medevalkit_choice_prompts(lettered),
-        tables=printed_tables("medxpertqa_mm", rules),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         rules=rules,
         missing=part_of(TEST_QUESTIONS),
         protocol=AnswerProtocol(

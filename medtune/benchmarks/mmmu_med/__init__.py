@@ -30,7 +30,7 @@ from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits import choice_rules
 from medtune.benchmarks.mmmu_med.rules import parse_open, rules
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL, named_images
-from medtune.benchmarks.short_answers.published_tables import printed_tables
+from medtune.benchmarks.short_answers.published_tables import printed_numbers
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.data.yaml_text import yaml_file
 from medtune.eval.asking.answerer import AnswerProtocol
@@ -144,6 +144,7 @@ _QUESTIONS = {"validation": 150, "test": 1752}
 
 
 def benchmark() -> Benchmark:
+    printed = printed_numbers("mmmu_med", rules(), {"accuracy": accuracy()}, facet=PART)
     return Benchmark(
         title="MMMU, medical subjects",
         version="1.0",
@@ -157,7 +158,8 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         official=official_prompts(),
-        tables=printed_tables("mmmu_med", rules(), facet=PART),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         rules=rules(),
         missing=_missing,
         result_rows=result_rows,

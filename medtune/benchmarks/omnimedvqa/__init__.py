@@ -30,7 +30,7 @@ from medtune.benchmarks.medical_kits.choice_rules import (
     parse,
     render,
 )
-from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.data.files import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
@@ -47,6 +47,7 @@ TEST_QUESTIONS = (88_996,)
 
 def benchmark() -> Benchmark:
     rules = {"medevalkit": medevalkit_rule("utils/OmniMedVQA/OmniMedVQA.py", _as_printed, takes_tags=True)}
+    printed = printed_numbers("omnimedvqa", rules, {"accuracy": accuracy()})
     return Benchmark(
         title="OmniMedVQA",
         version="1.0",
@@ -60,7 +61,8 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         official=medevalkit_choice_prompts(_as_printed),
-        tables=printed_tables("omnimedvqa", rules),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         rules=rules,
         missing=part_of(TEST_QUESTIONS),
         protocol=AnswerProtocol(0.0, repeats=1, max_new_tokens=8192, source="MedEvalKit@9b12e3b, eval.sh"),
@@ -160,7 +162,7 @@ class _Reader:
             self.counts["questions have two equal options; either counts as right where it is the answer"] += 1
         if stated in options:
             return stated
-        alike = {option for option in options if _plain(option) == _plain(stated)}
+        alike = {option for option in options if _without_marks(option) == _without_marks(stated)}
         if len(alike) != 1:
             raise row.place.error(f"{stated!r} is none of the options {', '.join(map(repr, options))}", field=STATED)
         self.counts["answers are an option but for capitals and punctuation, which is taken"] += 1
@@ -213,5 +215,5 @@ def _text(row: Row, column: str) -> str:
     return str(said).strip()
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return _WORDS.sub("", text.casefold())

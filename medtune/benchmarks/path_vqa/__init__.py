@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
-from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.benchmarks.short_answers.released_answers import (
-    Asked,
+    ReleasedQuestion,
     ReleasedRow,
     answer_table,
     asked,
@@ -45,6 +46,7 @@ def benchmark() -> Benchmark:
         **llava_med_rules(),
         **pathvqa_rule(),
     }
+    printed = printed_numbers("path_vqa", rules, metrics(), judged=True)
     return Benchmark(
         title="PathVQA",
         version="1.0",
@@ -61,7 +63,8 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("path_vqa", rules),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         judging=judge_task(),
         official=prompts_by_words(),
         protocol=AnswerProtocol(
@@ -106,7 +109,7 @@ def path_vqa() -> Source:
     )
 
 
-class _Listed(NamedTuple):
+class _ListedAnswer(NamedTuple):
     row: ReleasedRow
     number: int
     text: object
@@ -149,12 +152,12 @@ def hub_note(counts: Mapping[Split, int]) -> str:
     return f"release: unknown, with {train:,} train, {val:,} val and {test:,} test rows, where the hub has {wanted}"
 
 
-def _questions(row: ReleasedRow) -> Iterator[_Listed]:
+def _questions(row: ReleasedRow) -> Iterator[_ListedAnswer]:
     texts, answers = _listed(row, "sentf"), _listed(row, "labelf")
     if len(texts) != len(answers):
         raise row.place.error(f"there are {len(texts)} questions and {len(answers)} answers.", field="labelf")
     for number, (text, answer) in enumerate(zip(texts, answers, strict=True), start=1):
-        yield _Listed(row, number, text, next(iter(answer), None) if isinstance(answer, dict) else answer)
+        yield _ListedAnswer(row, number, text, next(iter(answer), None) if isinstance(answer, dict) else answer)
 
 
 def _listed(row: ReleasedRow, column: str) -> Sequence[object]:
@@ -165,7 +168,7 @@ def _listed(row: ReleasedRow, column: str) -> Sequence[object]:
     return listed
 
 
-def _question(one: _Listed, images: Path, *, needs_media: bool) -> Asked:
+def _question(one: _ListedAnswer, images: Path, *, needs_media: bool) -> ReleasedQuestion:
     name, place, text = one.row.text("img_id"), one.row.place, tidy(one.text)
     if not text:
         raise place.error("wanted a question, got an empty one.", field="sentf")

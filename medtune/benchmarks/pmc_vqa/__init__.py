@@ -31,7 +31,7 @@ from medtune.benchmarks.medical_kits.choice_rules import (
     parse,
     render,
 )
-from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_tables
+from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_numbers
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import file_rows
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
@@ -47,6 +47,7 @@ RELEASE = "release"
 
 def benchmark() -> Benchmark:
     rules = {"medevalkit": medevalkit_rule("utils/PMC_VQA/PMC_VQA.py", _as_printed, takes_tags=False)}
+    printed = printed_numbers("pmc_vqa", rules, {"accuracy": accuracy()}, facet=RELEASE)
     return Benchmark(
         title="PMC-VQA",
         version="1.0",
@@ -60,7 +61,8 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         official=medevalkit_choice_prompts(_as_printed),
-        tables=printed_tables("pmc_vqa", rules, facet=RELEASE),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         rules=rules,
         missing=_missing,
         protocol=AnswerProtocol(0.0, repeats=1, max_new_tokens=8192, source="MedEvalKit@9b12e3b, eval.sh"),

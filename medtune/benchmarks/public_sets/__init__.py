@@ -114,7 +114,7 @@ Fetal-Gauge's paper treats small sets in this way, but does not say which sets a
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SetImage:
     """An image about which questions are asked."""
 
     set_name: str
@@ -144,7 +144,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImageQuestion:
     """A question, and the image that it is about, with the boxes that are drawn on it."""
 
     question: Question
@@ -166,7 +166,7 @@ def rebuilt_source(
     url: str,
     *,
     sets: Sequence[str],
-    ask: Callable[[Subject], Iterable[Asked]],
+    ask: Callable[[SetImage], Iterable[ImageQuestion]],
     left_out: Callable[[Frame], str],
     notes: tuple[str, ...] = (),
 ) -> Source:
@@ -213,7 +213,7 @@ def _add_set(
     name: str,
     table: SetTable,
     seed: int,
-    ask: Callable[[Subject], Iterable[Asked]],
+    ask: Callable[[SetImage], Iterable[ImageQuestion]],
     left_out: Callable[[Frame], str],
 ) -> None:
     of_name, is_small = public_set(name), len(table.frames) < SMALL_BELOW
@@ -225,7 +225,7 @@ def _add_set(
         for frame in table.frames
     ]
     subjects = [
-        Subject(name, frame, Place(name, number), of_name.is_phantom, seed)
+        SetImage(name, frame, Place(name, number), of_name.is_phantom, seed)
         for number, frame in enumerate(frames, start=1)
     ]
     asked, unknown = read_rows(subjects, lambda subject: (subject.frame, list(ask(subject))))

@@ -25,7 +25,7 @@ from scipy import ndimage
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import read_metaimage
 from medtune.data.media.masks import outer_box
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
 from medtune.data.raw.source import Place, read_rows, repeat_rejects
 from medtune.data.types import Box, Size
@@ -81,7 +81,7 @@ def _name(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder))
 
 
-def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], scratch: Path) -> list[Frame]:
+def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, CsvLine], scratch: Path) -> list[Frame]:
     if path.suffix != ".mha":
         raise unexpected_file(path, place, wanted="only '<uuid>.mha'")
     if path.stem not in lines:
@@ -137,7 +137,7 @@ def _box(mask_HW: NDArray[np.bool_]) -> Box | None:
     return outer_box(ndimage.binary_fill_holes(mask_HW))
 
 
-def _circumference(line: Line, column: str) -> dict[str, float]:
+def _circumference(line: CsvLine, column: str) -> dict[str, float]:
     text = line.cells[column]
     if not text:
         return {}

@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BusiImage:
     stem: str  # The file name without its ending, for example "benign (2)".
     path: Path
     lesion_class: str  # "benign", "malignant" or "normal".
@@ -72,7 +72,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class BusiCases(NamedTuple):
-    cases: list[Case]
+    cases: list[BusiImage]
     notes: tuple[str, ...]  # Sentences for the manifest that say what was left out and how much.
     rejects: tuple[Reject, ...]  # The images that cannot be used, with the reasons.
 
@@ -103,7 +103,7 @@ class _File(NamedTuple):
     is_mask: bool
 
 
-def _of_class(folder: Path, file: str) -> ReadRows[Case]:
+def _of_class(folder: Path, file: str) -> ReadRows[BusiImage]:
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: this folder of BUSI is missing. Give the folder that holds benign, malignant and normal."
@@ -132,7 +132,7 @@ def _file(path: Path, place: Place) -> _File:
     return _File(path, place, match["stem"], bool(match["mask"]))
 
 
-def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
+def _case(image: _File, masks: list[Path], lesion_class: str) -> BusiImage:
     path, place, stem, _ = image
     first = path.with_name(f"{stem}_mask.png")
     if first not in masks:
@@ -142,7 +142,7 @@ def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
     for mask in masks:
         with place.reject_broken(mask):
             if mask != first and image_size(mask) != size:
-                return Case(stem, path, lesion_class, size, None, None, is_measurable=False)
+                return BusiImage(stem, path, lesion_class, size, None, None, is_measurable=False)
     mask_HW = np.zeros((size.height, size.width), dtype=np.bool_)
     for mask in masks:
         with place.reject_broken(mask):
@@ -152,4 +152,4 @@ def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
         found = "marks a lesion" if around else "is empty"
         said = f"the mask of a {lesion_class} image {found}. Take it from the release again."
         raise place.error(said, media=first)
-    return Case(stem, path, lesion_class, size, around, outer_box(largest_region(mask_HW)) if around else None)
+    return BusiImage(stem, path, lesion_class, size, around, outer_box(largest_region(mask_HW)) if around else None)

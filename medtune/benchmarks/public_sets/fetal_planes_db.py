@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.source import read_rows
 from medtune.data.types import Split
 
@@ -47,7 +47,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     return SetTable(tuple(frames), rejects=rejects)
 
 
-def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
+def _frame(folder: Path, line: CsvLine, seen: set[str]) -> Frame:
     place, row = line
     name = row["Image_name"].removesuffix(".png")
     path = folder / "Images" / f"{name}.png"

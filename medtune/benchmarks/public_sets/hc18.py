@@ -18,7 +18,7 @@ from typing import NamedTuple
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
 from medtune.data.raw.source import Place, Reject, read_rows
 from medtune.data.types import Box, Size
@@ -83,7 +83,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     return SetTable(tuple(frames), (*files.notes, *without), (*files.rejects, *rejects))
 
 
-def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
+def _frame(pair: Pair, lines: Mapping[str, CsvLine] | None) -> Frame:
     head = read_head(pair)
     if lines is not None and pair.image.name not in lines:
         raise pair.place.error(
@@ -99,7 +99,7 @@ def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
     )
 
 
-def _measured(line: Line) -> dict[str, float]:
+def _measured(line: CsvLine) -> dict[str, float]:
     found = {}
     for column, name in zip(COLUMNS[1:], ("pixel_size_mm", "hc_mm"), strict=True):
         try:
@@ -126,7 +126,7 @@ def read_head(pair: Pair) -> Head:
 def head_files(folder: Path) -> HeadFiles:
     """Returns the images and outlines of a folder in either layout; a file that does not belong to HC18 is rejected."""
     if (folder / "images").is_dir():
-        return _plain(folder / "images", folder / "masks", clutter_note([folder]))
+        return _files_of_folders(folder / "images", folder / "masks", clutter_note([folder]))
     notes = clutter_note([folder])
     for name in ("test_set", "test_set.zip"):
         if (folder / name).exists():
@@ -137,7 +137,7 @@ def head_files(folder: Path) -> HeadFiles:
     return _official(training, training.name, (*notes, *clutter_note([training])))
 
 
-def _plain(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
+def _files_of_folders(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
     if not masks.is_dir():
         raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
     outlines = {

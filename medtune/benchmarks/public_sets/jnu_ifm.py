@@ -14,7 +14,7 @@ import numpy as np
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import decode_image, image_size
 from medtune.data.media.masks import outer_box
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.folder import visible_entries
 from medtune.data.raw.source import Place, read_rows, repeat_rejects
 from medtune.data.types import Size
@@ -64,17 +64,17 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     return SetTable(frames, note, (*repeat_rejects(lost, made=len(lines), of=len(tables)), *rejects))
 
 
-def _lines(film: Path, file: str) -> list[Line]:
+def _lines(film: Path, file: str) -> list[CsvLine]:
     with Place(file, 1).reject_broken(film / TABLE):
         return csv_lines(film / TABLE, COLUMNS, file=file)
 
 
-class _Found(NamedTuple):
+class _LabelledFrame(NamedTuple):
     frame: Frame
     has_mask: bool
 
 
-def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
+def _frame(film: Path, line: CsvLine, seen: set[str]) -> _LabelledFrame:
     place, row = line
     label = row["frame_label"]
     if label not in LANDMARKS:
@@ -90,7 +90,7 @@ def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
         size = image_size(path)
     boxes = _boxes(mask, size, place, _SHOWN[LANDMARKS[label]]) if mask.is_file() else ()
     seen.add(stem)
-    return _Found(Frame(stem, path, film.name, size, {"landmarks": LANDMARKS[label]}, boxes), mask.is_file())
+    return _LabelledFrame(Frame(stem, path, film.name, size, {"landmarks": LANDMARKS[label]}, boxes), mask.is_file())
 
 
 def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marked, ...]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
-from medtune.data.raw.csv_header import Line, csv_lines
+from medtune.data.raw.csv_header import CsvLine, csv_lines
 from medtune.data.raw.folder import clutter_note, unexpected_file, visible_entries
 from medtune.data.raw.source import Place, read_rows
 
@@ -85,7 +85,9 @@ def _positions(table: Path) -> dict[str, str]:
     return {line.cells[name]: line.cells[position] for line in lines if line.cells[position]}
 
 
-def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], positions: Mapping[str, str]) -> Frame:
+def _frame(
+    folder: Path, line: CsvLine, waiting: dict[tuple[str, str], _Released], positions: Mapping[str, str]
+) -> Frame:
     place, row = line
     column = _FLAT_COLUMNS[0] if _FLAT_COLUMNS[0] in row else _RELEASED_COLUMNS[0]
     study, name = row.get("studie", ""), row[column]

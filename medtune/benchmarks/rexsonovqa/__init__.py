@@ -70,7 +70,7 @@ def judge_task() -> JudgeTask:
     return JudgeTask(
         covers=is_rubric,
         system=_SYSTEM,
-        user=_shown,
+        user=_judged_text,
         schema={
             "type": "object",
             "properties": {
@@ -89,7 +89,7 @@ def judge_task() -> JudgeTask:
     )
 
 
-def _shown(question: Question, reply: str) -> str:
+def _judged_text(question: Question, reply: str) -> str:
     return f"Question: {question.text}\n\nGround truth: {question.answer}\n\nAnswer of the model: {reply}"
 
 

@@ -145,7 +145,7 @@ _WRONG_BOTH = "wrong_both"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class OfficialFigures:
     """All figures that the official script prints, without rounding."""
 
     mcq: Tally  # The right answers among all multiple-choice questions.
@@ -165,7 +165,7 @@ class Report:
         return self.free.mean / FULL_POINTS
 
 
-def report(items: Iterable[ScoredItem]) -> Report:
+def report(items: Iterable[ScoredItem]) -> OfficialFigures:
     """Returns the report of scored items; without items every tally is empty, which the official script prints as 0.
 
     Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
@@ -178,7 +178,7 @@ def report(items: Iterable[ScoredItem]) -> Report:
         for item in free
         if item.score in (0, 1)
     )
-    return Report(
+    return OfficialFigures(
         mcq=tally(mcq),
         free=tally(free),
         mcq_by_type=tally_by_type(mcq),
@@ -190,7 +190,7 @@ def report(items: Iterable[ScoredItem]) -> Report:
     )
 
 
-def report_tables(found: Report) -> list[Table]:
+def report_tables(found: OfficialFigures) -> list[Table]:
     """Returns the report as tables, rounded as the official script does.
 
     Shares are in percent with 1 decimal, and mean points have 2 decimals. If there are no items, the value is missing,
@@ -228,9 +228,9 @@ def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
     if not file.is_file():
         raise FileNotFoundError(f"{file}: wanted {_FILE} of ReXSonoVQA's repository, or a folder that holds it")
     assigned = _assigned(file)
-    system = _plain(assigned, _SYSTEM, file)
+    system = _assigned_text(assigned, _SYSTEM, file)
     if is_strict:
-        system = f"{system}\n\n{_plain(assigned, _STRICT, file)}"
+        system = f"{system}\n\n{_assigned_text(assigned, _STRICT, file)}"
     shown = assigned.get(_USER)
     if not isinstance(shown, ast.JoinedStr):
         _refuse(file, f"a text {_USER} with gaps")
@@ -261,7 +261,7 @@ def _assigned(file: Path) -> Mapping[str, ast.expr]:
     return found
 
 
-def _plain(assigned: Mapping[str, ast.expr], name: str, file: Path) -> str:
+def _assigned_text(assigned: Mapping[str, ast.expr], name: str, file: Path) -> str:
     match assigned.get(name):
         case ast.Constant(str() as text):
             return text

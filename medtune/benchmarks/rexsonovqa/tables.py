@@ -12,7 +12,7 @@ from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.official_report import LETTERS, Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import LETTERS, OfficialFigures, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import (
     FULL_POINTS,
     TYPES,
@@ -25,7 +25,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally,
 )
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence, Reference
+from medtune.eval.benchmark import Evidence, PublishedNumber
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
@@ -223,11 +223,11 @@ def _readings(evidence: Evidence) -> Table:
     return Table("How answers are read", columns, tuple(rows), (note,), digits=4)
 
 
-def references() -> Sequence[Reference]:
+def references() -> Sequence[PublishedNumber]:
     """Returns the paper's accuracies of multiple choice with video, computed from the published counts."""
     found = []
     for model, (_, _, (right, _, n)) in published("rexsonovqa")["mcq"].items():
-        found.append(Reference(model, right / n))
+        found.append(PublishedNumber(model, right / n))
     return found
 
 
@@ -306,7 +306,7 @@ def _free_mean(counts: Sequence[int]) -> float:
     return (2 * full + conclusion + evidence) / n
 
 
-_GEMINI_GROUPS: tuple[tuple[str, str, Callable[[Report], tuple[float, int]]], ...] = (
+_GEMINI_GROUPS: tuple[tuple[str, str, Callable[[OfficialFigures], tuple[float, int]]], ...] = (
     ("multiple choice, all", "mcq_video_overall", lambda found: (100 * found.mcq.mean, found.mcq.n)),
     ("multiple choice, type 1", "mcq_video_type1", lambda found: _share(found, TYPES[0])),
     ("multiple choice, type 2", "mcq_video_type2", lambda found: _share(found, TYPES[1])),
@@ -320,17 +320,17 @@ _GEMINI_GROUPS: tuple[tuple[str, str, Callable[[Report], tuple[float, int]]], ..
 )
 
 
-def _share(found: Report, group: str) -> tuple[float, int]:
+def _share(found: OfficialFigures, group: str) -> tuple[float, int]:
     each = {**found.mcq_by_type, **found.mcq_by_duration}.get(group)
     return (100 * each.mean, each.n) if each else (0.0, 0)
 
 
-def _mean(found: Report, group: str) -> tuple[float, int]:
+def _mean(found: OfficialFigures, group: str) -> tuple[float, int]:
     each = {**found.free_by_type, **found.free_by_duration}.get(group)
     return (each.mean, each.n) if each else (0.0, 0)
 
 
-def _gemini_by_group(found: Report) -> Table:
+def _gemini_by_group(found: OfficialFigures) -> Table:
     text = published("rexsonovqa")["text"]
     rows = []
     for name, key, read in _GEMINI_GROUPS:

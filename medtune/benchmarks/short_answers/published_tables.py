@@ -1,61 +1,126 @@
-"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule.
-
-Says which of MedEvalKit's prompts asks a question of VQA-RAD, SLAKE and PathVQA.
-
-The kit looks at the true answer, or at its type, to choose the prompt.
-
-Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/VQA_RAD/VQA_RAD.py:40-45, utils/PATH_VQA/PATH_VQA.py:40-44,
-utils/SLAKE/SLAKE.py:53-57.
-"""
+"""Makes tables of printed numbers: each names its rule, and ours is compared only where it has the same one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from medtune.benchmarks import published
-from medtune.benchmarks.medical_kits.choice_rules import CLOSED, CLOSED_ZH, OPEN, OPEN_ZH, YES_NO, medevalkit_prompts
 from medtune.benchmarks.short_answers.parser import judge_task
-from medtune.benchmarks.short_answers.released_answers import is_open
 from medtune.data.types import Question
-from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Evidence, Tables
 from medtune.eval.judge.verdicts import verdict_table
+from medtune.eval.metric import Metric
 from medtune.eval.scoring.reply_rules import ReplyRule
-from medtune.eval.scoring.tables import Cell, Table, beside_published
+from medtune.eval.scoring.tables import Table
+from medtune.eval.studies.measures import of_metric, of_rule, percentage
+from medtune.eval.studies.one_run import answers_of, tables_of_run
+from medtune.eval.studies.published import Answers, PublishedColumn, PublishedTable
 
 MISSING_SHARE = 0.01
 """The share of the questions that may be missing, because `prepare` could not read them."""
+_PERCENT = 100.0
 
 
-def published_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str | None = None) -> Tables:
-    """Returns the maker of the benchmark's tables: those of printed numbers, and one of a judge's verdicts."""
-    printed = printed_tables(benchmark, rules, facet=facet)
+class PrintedNumbers(NamedTuple):
+    """The tables of a benchmark's published.json: as data, which studies fill, and with one evaluation in them."""
 
-    def tables(evidence: Evidence) -> Sequence[Table]:
-        judged = verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")
-        return [*printed(evidence), *judged]
-
-    return tables
+    published_tables: Callable[[], Sequence[PublishedTable]]
+    tables: Tables
 
 
-def printed_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str | None = None) -> Tables:
-    """Returns the maker of the benchmark's tables of printed numbers, from its published.json.
+def printed_numbers(
+    benchmark: str,
+    rules: Mapping[str, ReplyRule],
+    metrics: Mapping[str, Metric],
+    *,
+    facet: str | None = None,
+    judged: bool = False,
+) -> PrintedNumbers:
+    """Returns the benchmark's tables of printed numbers, from its published.json.
 
-    A table there has a title, its source, the rule, judge or denominator in words, columns and rows. If it has a field
-    "same_rule", the name of one of `rules`, our row is scored by that rule, and "our_columns" names the rule's columns.
+    A table there has a name, a title, its source, the rule, judge or denominator in words, columns and rows. If it has
+    a field "same_rule", the name of one of `rules`, our cells are scored by that rule, and "our_columns" names the
+    rule's columns. Else they are those of the first of `metrics`, and are not compared with what is printed.
 
     Args:
-        facet: The facet that names the release or language of a question. Ours then stands beside the numbers of a
-            table if all questions are of the one in the table's field "release".
+        facet: The facet that names the release or language of a question. Ours may then be compared with a table if
+            all questions are of the one in the table's field "release".
+        judged: Whether a table of a judge's verdicts on open answers follows those of one evaluation.
     """
 
-    def tables(evidence: Evidence) -> Sequence[Table]:
-        return [
-            table
-            for each in published(benchmark)["tables"]
-            for table in _tables(each, _of_release(evidence, each, facet), rules)
-        ]
+    def as_data() -> Sequence[PublishedTable]:
+        return [_table(printed, rules, metrics, facet) for printed in published(benchmark)["tables"]]
 
-    return tables
+    def of_run(evidence: Evidence) -> Sequence[Table]:
+        made = [
+            shown
+            for printed in published(benchmark)["tables"]
+            for shown in _of_run(
+                _table(printed, rules, metrics, facet), rules.get(printed.get("same_rule", "")), evidence
+            )
+        ]
+        if judged:
+            made += verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")
+        return made
+
+    return PrintedNumbers(as_data, of_run)
+
+
+def _table(
+    printed: Mapping[str, Any], rules: Mapping[str, ReplyRule], metrics: Mapping[str, Metric], facet: str | None
+) -> PublishedTable:
+    rule, names = rules.get(printed.get("same_rule", "")), printed["columns"][1:]
+    phase = printed["phase"]
+    if rule is not None:
+        measures = [of_rule(rule, ours, phase, scale=_PERCENT) for ours in printed["our_columns"]]
+        unlike = partial(_of_other_release, release=printed.get("release"), facet=facet)
+    else:
+        primary, metric = next(iter(metrics.items()))
+        measures = [of_metric(metric, phase, scale=_PERCENT)] * len(names)
+        unlike = partial(_by_other_rule, said=f"printed by another rule ({printed['rule']}); ours is {primary}")
+    rows = {str(model): dict(zip(names, values, strict=True)) for model, *values in printed["rows"]}
+    columns = [
+        PublishedColumn(
+            name,
+            measure,
+            (phase,),
+            printed_interval=percentage,
+            printed_digits=max(_decimals(row[name]) for row in rows.values()),
+            unlike=unlike,
+        )
+        for name, measure in zip(names, measures, strict=True)
+    ]
+    note = f"Rule: {printed['rule']}. Source: {printed['source']}."
+    return PublishedTable(printed["name"], printed["title"], printed["source"], tuple(columns), rows, (note,))
+
+
+def _decimals(value: float) -> int:
+    return len(f"{value}".partition(".")[2])
+
+
+def _by_other_rule(answers: Answers, *, said: str) -> str:
+    return said
+
+
+def _of_other_release(answers: Answers, *, release: str | None, facet: str | None) -> str:
+    if facet is None:
+        return ""
+    asked = {question.facets[facet] for evidence in answers.values() for question in evidence.questions}
+    if asked <= {release}:
+        return ""
+    return f"the questions are of {' and '.join(sorted(asked))}, the published numbers of {release}"
+
+
+def _of_run(table: PublishedTable, rule: ReplyRule | None, evidence: Evidence) -> Sequence[Table]:
+    if rule is not None:
+        ours = {f"ours, by {rule.title}": answers_of(evidence)}
+        return tables_of_run(table, ours, unlike_published=evidence.unlike_published)
+    note = (
+        "Made by another rule, or on other questions, than any of our numbers, so that ours must not be compared with "
+        "it." + (f" Besides, {evidence.unlike_published}." if evidence.unlike_published else "")
+    )
+    return tables_of_run(replace(table, notes=(*table.notes, note)), {}, unlike_published="")
 
 
 def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
@@ -68,70 +133,3 @@ def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
         return f"{len(questions):,}, where the official test has {whole}"
 
     return missing
-
-
-def _of_release(evidence: Evidence, printed: Mapping[str, object], facet: str | None) -> Evidence:
-    asked, release = (
-        {question.facets[facet] for question in evidence.questions} if facet else set(),
-        printed.get("release"),
-    )
-    if asked <= {release} or evidence.unlike_published:
-        return evidence
-    said = f"the questions are of {' and '.join(sorted(asked))}, the published numbers of {release}"
-    return replace(evidence, unlike_published=said)
-
-
-def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[str, ReplyRule]) -> Sequence[Table]:
-    columns, rows = printed["columns"], printed["rows"]
-    assert isinstance(columns, list)
-    assert isinstance(rows, list)
-    rule = rules.get(str(printed.get("same_rule")))
-    table = Table(
-        title=str(printed["title"]),
-        columns=tuple(columns),
-        rows=tuple(tuple(row) for row in rows),
-        notes=(f"Rule: {printed['rule']}. Source: {printed['source']}.",),
-        digits=2,
-    )
-    if rule is None:
-        note = (
-            "Made by another rule, or on other questions, than any of our numbers, so that ours must not be compared "
-            "with it." + (f" Besides, {evidence.unlike_published}." if evidence.unlike_published else "")
-        )
-        return [Table(table.title, table.columns, table.rows, (*table.notes, note), 2)]
-    names = printed["our_columns"]
-    assert isinstance(names, list)
-    return beside_published(table, _ours(rule, names, evidence), unlike_published=evidence.unlike_published)
-
-
-def _ours(rule: ReplyRule, names: Sequence[str], evidence: Evidence) -> list[tuple[Cell, ...]]:
-    replies = [
-        (row.question, row.prediction.text or "")
-        for row in evidence.rows("image")
-        if row.prediction is not None and row.prediction.text is not None
-    ]
-    found = rule.score(replies) if replies else {}
-    percent = [100 * found[name] if name in found else None for name in names]
-    return [(f"ours, by {rule.title}", *percent)] if found else []
-
-
-_ENGLISH = "en"
-
-
-def prompts_by_words() -> OfficialPrompts:
-    """Returns the prompts of a set whose questions are yes/no questions where the answer is one of the two words."""
-    return medevalkit_prompts((YES_NO, OPEN), _by_words)
-
-
-def prompts_by_type() -> OfficialPrompts:
-    """Returns the prompts of a set in two languages, whose release says which questions are closed."""
-    return medevalkit_prompts((CLOSED, OPEN, CLOSED_ZH, OPEN_ZH), _by_type)
-
-
-def _by_words(question: Question) -> str:
-    return (YES_NO if question.answer.lower() in ("yes", "no") else OPEN).name
-
-
-def _by_type(question: Question) -> str:
-    english, chinese = (OPEN, OPEN_ZH) if is_open(question) else (CLOSED, CLOSED_ZH)
-    return (english if question.facets["language"] == _ENGLISH else chinese).name

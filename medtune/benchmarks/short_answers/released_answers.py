@@ -127,7 +127,7 @@ def released_rows(path: Path, split: Split) -> list[ReleasedRow]:
     ]
 
 
-class Asked(NamedTuple):
+class ReleasedQuestion(NamedTuple):
     """A question with its image, and how many cells of its row were repaired."""
 
     question: Question
@@ -147,7 +147,7 @@ def asked(
     split: Split,
     field: str = "answer",
     part: str = "",
-) -> Asked:
+) -> ReleasedQuestion:
     """Returns the question of a row, or of a part of it, whose answer is a cell; its image stands for the patient."""
     answer = released_answer(cell, is_closed=is_closed, place=place, field=field)
     question = Question(
@@ -162,11 +162,11 @@ def asked(
         split=split,
         printed={RELEASED: str(cell)},
     )
-    return Asked(question, MediaRef(path), int(cell != tidy(cell)))
+    return ReleasedQuestion(question, MediaRef(path), int(cell != tidy(cell)))
 
 
 def answer_table(
-    found: Sequence[Asked],
+    found: Sequence[ReleasedQuestion],
     notes: Iterable[str],
     rejects: Iterable[Reject],
     missing: tuple[Missing, ...] = (),
@@ -216,7 +216,7 @@ def hub_form_table(
         there = ", ".join(each.name for each in sets) or "nothing"
         raise ValueError(f"{origin}: the official split test is missing, there is {there}. Download the rest of it.")
     counts = Counter[Split]()
-    found, rejects = list[Asked](), list[Reject]()
+    found, rejects = list[ReleasedQuestion](), list[Reject]()
     for each in sets:
         split = SPLITS[each.split or ""]
         taken, lost = read_rows(each.rows(), partial(_question, split=split, scratch=scratch, facets=facets))
@@ -227,7 +227,7 @@ def hub_form_table(
     return answer_table(found, told, rejects, repaired="answers repaired (tabs and blanks)")
 
 
-def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> Asked:
+def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> ReleasedQuestion:
     image, text, cell = row.values["image"], tidy(row.values["question"]), row.values["answer"]
     content = image.get("bytes") if isinstance(image, Mapping) else None
     if not isinstance(content, bytes):

@@ -13,10 +13,17 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_type
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, lmms_rule, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
-from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_type, published_tables
-from medtune.benchmarks.short_answers.released_answers import Asked, ReleasedRow, answer_table, asked, released_rows
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
+from medtune.benchmarks.short_answers.released_answers import (
+    ReleasedQuestion,
+    ReleasedRow,
+    answer_table,
+    asked,
+    released_rows,
+)
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.source import Source, SourceTable, missing_media, read_rows
@@ -35,6 +42,7 @@ def benchmark() -> Benchmark:
         **llava_med_rules(),
         **lmms_rule(),
     }
+    printed = printed_numbers("slake", rules, metrics(), facet="language", judged=True)
     return Benchmark(
         title="SLAKE",
         version="1.0",
@@ -51,7 +59,8 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("slake", rules, facet="language"),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         judging=judge_task(),
         official=prompts_by_type(),
         protocol=AnswerProtocol(
@@ -115,7 +124,7 @@ def _first(folder: Path, names: Sequence[str]) -> Path:
     return next((folder / name for name in names if (folder / name).is_file()), folder / names[0])
 
 
-def _question(row: ReleasedRow, images: StoredFiles, *, needs_media: bool) -> Asked:
+def _question(row: ReleasedRow, images: StoredFiles, *, needs_media: bool) -> ReleasedQuestion:
     name, language, kind = row.text("img_name"), row.text("q_lang"), row.text("answer_type")
     if language not in LANGUAGES:
         raise row.place.error(f"wanted en or zh, got {language!r}.", field="q_lang")

@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DE
 from medtune.data.types import Condition, Question
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import count, counted, of_metric, percentage, share
-from medtune.eval.studies.published import Answers, Measure, Measured, PrintedInterval, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedInterval, PublishedColumn, PublishedTable
 
 _SOURCE = "U2-Bench, arXiv 2505.17779"
 _WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
@@ -68,14 +68,14 @@ def _interval_of(name: str) -> PrintedInterval | None:
 def _cell(name: str) -> Measure:
     ours = _own_cell(name)
 
-    def measure(answers: Answers) -> Measured | None:
+    def measure(answers: Answers) -> CellValue | None:
         found = answers.get("zero_shot")
         if found is None or found.parser not in OFFICIAL:
             return ours(answers)
         rows = found.rows("image")
         value = official_rows.row(rows, found.parser).get(name)
         asked = [row for row in rows if name == "U2_Score" or task_of(row.question) == name.partition("_")[0]]
-        return None if value is None or not math.isfinite(value) or not asked else Measured(value, len(asked))
+        return None if value is None or not math.isfinite(value) or not asked else CellValue(value, len(asked))
 
     return measure
 
@@ -98,11 +98,11 @@ def _of_task(metric: Metric, task: str, *, scale: float = 1.0) -> Measure:
     return of_metric(metric, "zero_shot", covers=lambda question: task_of(question) == task, scale=scale)
 
 
-def _of_texts(answers: Answers, *, name: str, task: str) -> Measured | None:
+def _of_texts(answers: Answers, *, name: str, task: str) -> CellValue | None:
     found = answers.get("zero_shot")
     rows = [row for row in found.rows("image") if task_of(row.question) == task] if found else []
     value = table1_row.row(rows, text_model=found.text_model)[name] if found and rows else None
-    return None if value is None else Measured(value, len(rows))
+    return None if value is None else CellValue(value, len(rows))
 
 
 def published_table2() -> PublishedTable:
@@ -170,10 +170,10 @@ def _outcome(answers: Answers, *, is_one: Callable[[bool, bool], bool]) -> list[
     return [(is_one(with_, without), question.patient_id) for question, with_, without in _pairs(answers)]
 
 
-def _chi2(answers: Answers, *, name: str) -> Measured | None:
+def _chi2(answers: Answers, *, name: str) -> CellValue | None:
     pairs = _pairs(answers)
     if not pairs:
         return None
     counts = [sum(is_one(with_, without) for _, with_, without in pairs) for is_one in _OUTCOMES.values()]
     value: float = getattr(Paired(*counts), name)
-    return Measured(value, len(pairs))
+    return CellValue(value, len(pairs))

@@ -12,7 +12,7 @@ from medtune.benchmarks.u2_bench.organ_named import Paired, outcomes
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
 from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.eval.benchmark import Evidence, Reference
+from medtune.eval.benchmark import Evidence, PublishedNumber
 from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
@@ -65,16 +65,17 @@ def repeat_tables(evidence: Evidence) -> Sequence[Table]:
     )
 
 
-def references() -> Sequence[Reference]:
+def references() -> Sequence[PublishedNumber]:
     """Returns the printed U2-Scores, and the printed accuracies of the tasks that are scored by accuracy."""
     printed = published("u2_bench")["table1"]
     found = []
     for row in printed["rows"]:
         cells = dict(zip(printed["columns"], row, strict=True))
         if cells["U2_Score"] is not None:
-            found.append(Reference(cells["model"], cells["U2_Score"]))
+            found.append(PublishedNumber(cells["model"], cells["U2_Score"]))
         found += [
-            Reference(cells["model"], cells[f"{task}_Acc"], "task", task) for task in (*CLASSIFICATION, *DETECTION)
+            PublishedNumber(cells["model"], cells[f"{task}_Acc"], "task", task)
+            for task in (*CLASSIFICATION, *DETECTION)
         ]
     return found
 

@@ -44,6 +44,7 @@ from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_ta
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
 from medtune.eval.scoring.parsers.measures import read_measure
+from medtune.eval.scoring.parsers.noted_rules import note
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
@@ -111,7 +112,9 @@ def parse(reply: str, question: Question) -> str | None:
     if question.answer_kind == "set":
         return read_set(reply, question)
     answer = read_answer(reply)
-    return question.answer if answer is not None and is_answer(answer, question.answer) else answer
+    is_true = answer is not None and is_answer(answer, question.answer)
+    note("the true answer after normalisation" if is_true else "the words of its answer")
+    return question.answer if is_true else answer
 
 
 def parse_verbatim(reply: str, question: Question) -> str | None:
@@ -134,6 +137,7 @@ def _number(reply: str, question: Question) -> str | None:
     if found is None:
         return None
     is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)
+    note(f"the one number that it states{f', in {question.unit}' if question.unit else ''}")
     return question.answer if is_equal else f"{found:.12g}"
 
 

@@ -26,7 +26,7 @@ _PAIRS = tuple((asks, answers) for asks in ("human", "user") for answers in ("as
 MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>", "video_url": "<video>"}
 
 
-class Said(NamedTuple):
+class SpokenTurn(NamedTuple):
     role: str  # "system", "user" or "assistant".
     text: str  # The words of the turn, with the placeholders <image> and <video> of its media.
     # Whether an answer of the assistant is one to learn; ms-swift marks others with `"loss": false`.
@@ -43,7 +43,7 @@ class AskedTurn(NamedTuple):
     is_last: bool  # Whether the conversation ends with this answer.
 
 
-def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> list[AskedTurn]:
+def asked_turns(said: Sequence[SpokenTurn], media: Sequence[MediaRef], place: Place) -> list[AskedTurn]:
     """Returns a question for each answer of the assistant that is to be learned.
 
     The system's words stand in front of the first question. Where the texts hold placeholders, there have to be as many
@@ -80,12 +80,8 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     return found
 
 
-def said_in(value: object, place: Place, field: str) -> list[Said]:
-    """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
-
-    Args:
-        roles: What the cell's names of roles stand for; others stay as they are.
-    """
+def said_in(value: object, place: Place, field: str) -> list[SpokenTurn]:
+    """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or JSON text of one."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -97,7 +93,8 @@ def said_in(value: object, place: Place, field: str) -> list[Said]:
     for turn in value:
         if (pair := next((keys for keys in _PAIRS if all(key in turn for key in keys)), None)) is not None:
             found += [
-                Said(role, words(turn[key], place, key)) for role, key in zip((USER, ASSISTANT), pair, strict=True)
+                SpokenTurn(role, words(turn[key], place, key))
+                for role, key in zip((USER, ASSISTANT), pair, strict=True)
             ]
             continue
         role = next((turn[key] for key in _ROLE_KEYS if turn.get(key) is not None), None)
@@ -112,7 +109,7 @@ def said_in(value: object, place: Place, field: str) -> list[Said]:
             text = "".join(_part_text(part) for part in text)
         name = _ROLES.get(str(role), str(role))
         is_asked = turn.get("loss") not in (False, 0)
-        found.append(Said(name, words(text, place, "content"), is_asked))
+        found.append(SpokenTurn(name, words(text, place, "content"), is_asked))
     return found
 
 
@@ -131,7 +128,7 @@ def _part_text(part: object) -> str:
     return str(part)
 
 
-def _in_order(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> Sequence[MediaRef]:
+def _in_order(said: Sequence[SpokenTurn], media: Sequence[MediaRef], place: Place) -> Sequence[MediaRef]:
     tags = [tag for turn in said for tag in _TAG.findall(turn.text)]
     if len(set(tags)) == 1:
         return media
@@ -165,7 +162,7 @@ _TAKEN = "Options of one cell stand between line breaks, tabs, or one of | ; ；
 _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 
 
-class Answer(NamedTuple):
+class TurnQuestion(NamedTuple):
     text: str  # The question, without options that stood in it.
     options: tuple[str, ...]  # The options in the order of the row; empty for a free answer.
     answer: str  # The answer; one of `options` where there are any.
@@ -225,7 +222,7 @@ def option_texts(cells: Iterable[object], place: Place, field: str | None) -> tu
 
 def answered(
     place: Place, *, text: str, answer: str, options: tuple[str, ...], declared: str, unit: str, field: str
-) -> Answer:
+) -> TurnQuestion:
     """Returns a question with its answer, and what kind of answer that is.
 
     Args:
@@ -246,7 +243,7 @@ def answered(
     found = free_answer(text, answer, unit)
     if said not in (None, "text", found.kind):
         raise place.error(f"wanted an answer of the kind {said!r}, as the row says.", field=field, cell=answer)
-    return Answer(text, (), answer, "text", None) if said == "text" else found
+    return TurnQuestion(text, (), answer, "text", None) if said == "text" else found
 
 
 NOT_KNOWN = "not known"
@@ -255,7 +252,7 @@ NOT_KNOWN = "not known"
 
 def unanswered(
     place: Place, *, text: str, answer: str, options: tuple[str, ...], declared: str, unit: str, field: str
-) -> Answer:
+) -> TurnQuestion:
     """Returns a question without its answer, whose place is taken by the first option, or by "".
 
     The arguments are those of `answered`.
@@ -267,17 +264,17 @@ def unanswered(
     if options:
         return _chosen(place, text, options[0], options, field)
     if said == "yes_no":
-        return Answer(text, YES_NO, YES_NO[0], "yes_no", None)
-    return Answer(text, (), "", "number" if unit or said == "number" else "text", unit or None)
+        return TurnQuestion(text, YES_NO, YES_NO[0], "yes_no", None)
+    return TurnQuestion(text, (), "", "number" if unit or said == "number" else "text", unit or None)
 
 
-def free_answer(text: str, answer: str, unit: str = "") -> Answer:
+def free_answer(text: str, answer: str, unit: str = "") -> TurnQuestion:
     """Returns a question without options with its answer, which may be yes or no, a number, or else a text."""
     if (plain := answer.rstrip(".").casefold()) in YES_NO:
-        return Answer(text, YES_NO, plain, "yes_no", None)
+        return TurnQuestion(text, YES_NO, plain, "yes_no", None)
     if _NUMBER.fullmatch(answer):
-        return Answer(text, (), answer.replace(",", "."), "number", unit or None)
-    return Answer(text, (), answer, "text", None)
+        return TurnQuestion(text, (), answer.replace(",", "."), "number", unit or None)
+    return TurnQuestion(text, (), answer, "text", None)
 
 
 def states_kind(declared: str) -> bool:
@@ -285,7 +282,7 @@ def states_kind(declared: str) -> bool:
     return _DECLARED.get(declared.casefold().replace(" ", "_")) is not None
 
 
-def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], field: str) -> Answer:
+def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], field: str) -> TurnQuestion:
     if len(options) < 2 or len(options) > len(LETTERS) or len(set(options)) < len(options):
         raise place.error(f"wanted two to {len(LETTERS)} options that all differ, got {len(options)} options.")
     chosen = find_option(answer, options) or _in_other_words(answer, options)
@@ -307,7 +304,7 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
             raise PlaceAnswerError(reject, int(answer), len(options))
         raise place.error(reason, field=field, cell=answer)
     is_yes_no = sorted(option.casefold() for option in options) == sorted(YES_NO)
-    return Answer(text, options, chosen, "yes_no" if is_yes_no else "choice", None)
+    return TurnQuestion(text, options, chosen, "yes_no" if is_yes_no else "choice", None)
 
 
 class PlaceAnswerError(RowError):

@@ -58,9 +58,9 @@ class Levels:
     def compare(self, facets: dict[str, str], question: Question) -> None:
         """Notes whether a row's facets may be its answer in other words."""
         place = question.options.index(question.answer) if question.answer in question.options else None
-        answer = _plain(question.answer)
+        answer = _folded(question.answer)
         for name, text in facets.items():
-            ways, said = self._ways[name], _plain(text)
+            ways, said = self._ways[name], _folded(text)
             marked = _MARKED.fullmatch(said)
             is_letter = place is not None and marked is not None and marked[1] == LETTERS[place].casefold()
             same = {"words"} if said == answer else set[str | int]()
@@ -97,7 +97,7 @@ class Levels:
         )
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, Answer, free_answer
+from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, TurnQuestion, free_answer
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
 from medtune.data.kept_rows import Digests, KeptRows, digest
 from medtune.data.languages import ENGLISH, LANGUAGES, column_names
@@ -50,7 +50,7 @@ def is_label_column(name: str) -> bool:
     return name.strip().casefold() in _LABEL_COLUMNS
 
 
-Decide = Callable[[str, str], Answer]
+Decide = Callable[[str, str], TurnQuestion]
 """A function of (answer of the file, question's id) that returns the answer with its kind and options."""
 
 
@@ -68,32 +68,32 @@ def of_one_kind(
     digests, others = Digests(), 0
     for question, answer in rows:
         if answer is not None:
-            digests.append(_plain(question.text))
+            digests.append(_folded(question.text))
             others += answer.casefold() not in truths
     number, again = len(digests), digests.repeated()
     all_truth = number == len(rows) and others <= MOST_ODD * number
     # Of a text that is asked once, nothing is kept: its own answer decides.
-    asked: dict[str, _Asked] = {}
+    asked: dict[str, _AskedText] = {}
     for question, answer in rows if again else ():
-        if answer is not None and digest(text := _plain(question.text)) in again:
-            asked.setdefault(text, _Asked(question.text, question.language, Counter())).said[answer] += 1
+        if answer is not None and digest(text := _folded(question.text)) in again:
+            asked.setdefault(text, _AskedText(question.text, question.language, Counter())).said[answer] += 1
 
-    def decided(one: _Asked) -> tuple[Decide, str]:
+    def decided(one: _AskedText) -> tuple[Decide, str]:
         return _decided(one, truths=truths, all_truth=all_truth, labels=labels)
 
     made = {text: decided(one) for text, one in asked.items()}
     kept = KeptRows[Question]()
     for question, answer in rows:
         if answer is not None:
-            alone = _Asked(question.text, question.language, Counter([answer]))
-            decide, _ = made.get(_plain(question.text)) or decided(alone)
+            alone = _AskedText(question.text, question.language, Counter([answer]))
+            decide, _ = made.get(_folded(question.text)) or decided(alone)
             question = _with(question, decide(answer, question.id))
         kept.append(question)
     notes = [note for _, note in made.values() if note]
     return kept, (*_table(kept), *notes, *_said_of_truths(number, others, all_truth=all_truth))
 
 
-class _Asked(NamedTuple):
+class _AskedText(NamedTuple):
     text: str
     language: str
     said: Counter[str]  # How often each answer comes, in the order of their first ones.
@@ -109,7 +109,7 @@ def _said_of_truths(number: int, others: int, *, all_truth: bool) -> list[str]:
     return [f"{what}: the former are {how}"]
 
 
-def _decided(asked: _Asked, *, truths: Mapping[str, str], all_truth: bool, labels: bool) -> tuple[Decide, str]:
+def _decided(asked: _AskedText, *, truths: Mapping[str, str], all_truth: bool, labels: bool) -> tuple[Decide, str]:
     text, language, said = asked
     plain = {answer: answer.rstrip(".").casefold() for answer in said}
     different = {*plain.values()}
@@ -117,20 +117,20 @@ def _decided(asked: _Asked, *, truths: Mapping[str, str], all_truth: bool, label
         read = {answer: truths.get(each, each) for answer, each in plain.items()}
         if language != ENGLISH and different <= {*truths}:
             words = LANGUAGES[language].yes_no
-            return lambda answer, _: Answer(text, words, words[YES_NO.index(read[answer])], "choice", None), ""
-        return lambda answer, _: Answer(text, YES_NO, read[answer], "yes_no", None), ""
+            return lambda answer, _: TurnQuestion(text, words, words[YES_NO.index(read[answer])], "choice", None), ""
+        return lambda answer, _: TurnQuestion(text, YES_NO, read[answer], "yes_no", None), ""
     pair = next((pair for pair in _POLAR_PAIRS if different == {*pair}), None)
     if pair is not None or _are_classes(text, said, labels=labels):
         name = _usual_spellings(said)
         options = tuple(sorted({*name.values()}, key=lambda word: _order(word, pair or {})))
         if len(options) > len(LETTERS):
             return lambda answer, id_: _some_of(text, options, name[answer.casefold()], id_), ""
-        return lambda answer, _: Answer(text, options, name[answer.casefold()], "choice", None), ""
+        return lambda answer, _: TurnQuestion(text, options, name[answer.casefold()], "choice", None), ""
     found = {answer: free_answer(text, written) for answer, written in _with_decimal_commas(said).items()}
     kinds = {answer: "yes_no" if plain[answer] in truths else each.kind for answer, each in found.items()}
     if len({*kinds.values()}) == 1:
         return lambda answer, _: found[answer], ""
-    return lambda answer, _: Answer(text, (), answer, "text", None), _mixed(text, said, kinds)
+    return lambda answer, _: TurnQuestion(text, (), answer, "text", None), _mixed(text, said, kinds)
 
 
 def _are_classes(text: str, said: Counter[str], *, labels: bool) -> bool:
@@ -148,11 +148,11 @@ def _order(word: str, pair: Mapping[str, int]) -> tuple[float, str]:
     return float(number[0]) if number else math.inf, word
 
 
-def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -> Answer:
+def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -> TurnQuestion:
     """Returns an answer with as many of the classes as a question shows, in an order that the id decides."""
     others = [each for each in classes if each != answer]
     drawn = stable_order(others, 0, question_id, "distractors")[: MOST_CLASSES - 1]
-    return Answer(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
+    return TurnQuestion(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
 
 
 def _usual_spellings(said: Counter[str]) -> dict[str, str]:
@@ -180,7 +180,7 @@ def _mixed(text: str, said: Counter[str], kinds: Mapping[str, str]) -> str:
     )
 
 
-def _with(question: Question, answer: Answer) -> Question:
+def _with(question: Question, answer: TurnQuestion) -> Question:
     is_task_of_kind = question.facets.get("task") == question.answer_kind
     return replace(
         question,
@@ -197,12 +197,12 @@ def _table(questions: Collection[Question]) -> list[str]:
     for question in questions:
         if question.answer_kind != "set":
             kinds[question.answer_kind] += 1
-            digests.append(_plain(question.text))
+            digests.append(_folded(question.text))
     several = (each for each in digests.first() if each.number > 1)
     most = heapq.nsmallest(MOST_LISTED, several, key=lambda each: -each.number)
     listed: dict[int, _Listed | None] = {each.digest: None for each in most}
     for question in questions if listed else ():
-        if question.answer_kind != "set" and (place := digest(_plain(question.text))) in listed:
+        if question.answer_kind != "set" and (place := digest(_folded(question.text))) in listed:
             one = listed[place] = listed[place] or _Listed(question.text, Counter(), set())
             one.kinds[question.answer_kind] += 1
             one.options.add(question.options)
@@ -227,5 +227,5 @@ def _kinds(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common())
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split())

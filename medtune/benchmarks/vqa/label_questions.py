@@ -123,7 +123,7 @@ def _listed(row: Row, column: str, options: Sequence[str], said: TableOptions) -
 
 def asked_of_labels(questions: KeptRows[Question], said: TableOptions) -> tuple[KeptRows[Question], list[str]]:
     """Returns the questions as they are asked, one for each label or one for all, and notes that say how."""
-    counts = _Counts()
+    counts = _LabelCounts()
     for question in questions:
         if question.answer_kind == "set":
             counts.add(question)
@@ -172,7 +172,7 @@ def asked_of_labels(questions: KeptRows[Question], said: TableOptions) -> tuple[
 
 
 @dataclass(slots=True)
-class _Counts:
+class _LabelCounts:
     """What the rows of labels hold together."""
 
     rows: int = 0
@@ -214,7 +214,7 @@ def _alone(question: Question, label: str, is_there: bool) -> Question:
     )
 
 
-def _notes(counts: _Counts, labels: Sequence[str], left_out: int, said: TableOptions) -> list[str]:
+def _notes(counts: _LabelCounts, labels: Sequence[str], left_out: int, said: TableOptions) -> list[str]:
     other = "each asks one question for each label" if said.ask_labels == "one" else "one asks for all labels at once"
     how = "one question for all labels" if said.ask_labels == "one" else "one yes-or-no question for each label"
     notes = [f"labels: {len(labels)} ({', '.join(labels)[:200]}), {how} (--ask-labels {other})"]

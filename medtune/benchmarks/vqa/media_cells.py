@@ -22,7 +22,7 @@ _SEPARATORS = ("|", ";")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MediaPart:
     """The part of the media that a row is about."""
 
     # The seconds at which a film begins and ends, as the cells have them; None for those of the film.
@@ -33,7 +33,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class MediaReader:
+class MediaCells:
     """Finds the files that cells name."""
 
     # The folders to which paths may be relative, the first that holds the file counts.
@@ -43,7 +43,7 @@ class MediaReader:
     fetcher: Fetcher
     needs_files: bool = True  # Whether a row is an error if its file is missing.
 
-    def refs(self, cell: object, kind: MediaKind, place: Place, field: str, part: Part) -> tuple[MediaRef, ...]:
+    def refs(self, cell: object, kind: MediaKind, place: Place, field: str, part: MediaPart) -> tuple[MediaRef, ...]:
         """Returns the media items that a cell names, in their order; none for an empty cell.
 
         Args:
@@ -126,14 +126,14 @@ class MediaReader:
 
 def media_reader(
     folders: Sequence[Path], options: TableOptions, scratch: Path, *, needs_files: bool = True
-) -> MediaReader:
+) -> MediaCells:
     """Returns the reader of media in these folders, or in the one that the user names."""
     searched = (*options.media_folders, *folders)
-    return MediaReader(searched, NamedFiles(searched, options.media_folder), scratch, Fetcher(), needs_files)
+    return MediaCells(searched, NamedFiles(searched, options.media_folder), scratch, Fetcher(), needs_files)
 
 
 def with_media_column(
-    columns: Columns, rows: Callable[[], Iterable[object]], media: MediaReader, options: TableOptions
+    columns: Columns, rows: Callable[[], Iterable[object]], media: MediaCells, options: TableOptions
 ) -> tuple[Columns, tuple[str, ...]]:
     """Returns the columns with one that names files, where no column has a usual name of one.
 
@@ -166,7 +166,7 @@ def _rank(name: str) -> int:
     return _ELSE.index(plain) if (plain := roles.plain(name)) in _ELSE else len(_ELSE)
 
 
-def _leads_to(cells: Sequence[object], media: MediaReader) -> MediaKind | None:
+def _leads_to(cells: Sequence[object], media: MediaCells) -> MediaKind | None:
     """Returns the kind of the files to which at least half of the cells lead; None where they lead to none."""
     look = replace(media, named=NamedFiles(media.folders, media.named.below, listed=media.named.listed))
     filled = [text for cell in cells if isinstance(cell, str | int | float) and (text := cell_text(cell))]
@@ -212,7 +212,7 @@ def _kind_of(path: Path, column: MediaKind) -> MediaKind:
     return "video" if name.endswith(VIDEO_SUFFIXES) else column
 
 
-def _ref(path: Path, kind: MediaKind, place: Place, part: Part, reader: MediaReader) -> MediaRef:
+def _ref(path: Path, kind: MediaKind, place: Place, part: MediaPart, reader: MediaCells) -> MediaRef:
     masks = _masks(part.masks, place, reader)
     boxes = _boxes(part.box, place)
     start, end = (_second(cell, place, field) for cell, field in ((part.start, "start"), (part.end, "end")))
@@ -229,7 +229,7 @@ def _ref(path: Path, kind: MediaKind, place: Place, part: Part, reader: MediaRea
     return MediaRef(path, boxes=boxes, kind=kind, masks=masks)
 
 
-def _masks(cell: object, place: Place, reader: MediaReader) -> tuple[tuple[str, Path], ...]:
+def _masks(cell: object, place: Place, reader: MediaCells) -> tuple[tuple[str, Path], ...]:
     if isinstance(cell, str) and cell_text(cell).startswith("{"):
         try:
             cell = json.loads(cell)

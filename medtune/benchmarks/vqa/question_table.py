@@ -11,7 +11,7 @@ from medtune.benchmarks.vqa.conversation import PlaceAnswerError
 from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
-from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, Asked, RowReader
+from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, RowQuestion, RowReader
 from medtune.benchmarks.vqa.spreadsheet_changes import (
     are_made,
     is_date,
@@ -57,10 +57,10 @@ class ReadSet:
     notes: tuple[str, ...] = ()  # What had to be told from the file itself.
 
 
-class _Read(NamedTuple):
+class _ReadQuestion(NamedTuple):
     question: Question
     place: Place
-    free: str | None  # As in `Asked`.
+    free: str | None  # As in `RowQuestion`.
 
     @property
     def text(self) -> str:
@@ -69,7 +69,7 @@ class _Read(NamedTuple):
 
 @dataclass(slots=True)
 class _Collected:
-    rows: KeptRows[_Read] = field(default_factory=KeptRows)
+    rows: KeptRows[_ReadQuestion] = field(default_factory=KeptRows)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
     # The spelling of each patient, and its first row, by what it is without leading zeros.
@@ -248,7 +248,7 @@ def _counted_from(found: _Collected) -> int | None:
     return None if from_0 == from_1 else int(from_1)
 
 
-def _asks(row: _Read) -> tuple[object, ...]:
+def _asks(row: _ReadQuestion) -> tuple[object, ...]:
     question = row.question
     return question.split, question.media_id, row.text, *sorted({*question.options}), question.turns
 
@@ -259,21 +259,23 @@ def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) ->
     Free texts may differ, as several descriptions of one image do, unless all are answers about other media, too.
     """
     again = Digests(repr(_asks(row)) for row in found.rows).repeated()
-    asked: dict[object, list[tuple[int, _Read]]] = {}
+    asked: dict[object, list[tuple[int, _ReadQuestion]]] = {}
     for number, row in enumerate(found.rows if again else ()):
         if digest(repr(key := _asks(row))) in again:
             asked.setdefault(key, []).append((number, row))
     # Two of the media that each of these answers is about.
-    words: dict[str, set[str]] = {_plain(row.question.answer): set() for rows in asked.values() for _, row in rows}
+    words: dict[str, set[str]] = {
+        _folded_answer(row.question.answer): set() for rows in asked.values() for _, row in rows
+    }
     for row in found.rows if words else ():
-        shown = words.get(_plain(row.question.answer))
+        shown = words.get(_folded_answer(row.question.answer))
         if shown is not None and len(shown) < 2:
             shown.add(row.question.media_id)
     same, other, left = 0, list[str](), set[int]()
     for rows in (rows for rows in asked.values() if len(rows) > 1):
         numbers, answers = [number for number, _ in rows], dict[str, int]()
         for number, row in rows:
-            answers.setdefault(_plain(row.question.answer), number)
+            answers.setdefault(_folded_answer(row.question.answer), number)
         copies = {*numbers} - {*answers.values()}
         is_free = rows[0][1].question.answer_kind == "text" and min(len(words[said]) for said in answers) < 2
         if len(answers) > 1 and not is_free:
@@ -328,7 +330,7 @@ def _leave_out(found: _Collected, left: set[int]) -> None:
     found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
 
 
-def _plain(answer: str) -> str:
+def _folded_answer(answer: str) -> str:
     return answer.casefold().rstrip(".")
 
 
@@ -373,14 +375,14 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
                 found.is_cut = True
                 return
             patients.add(patient)
-            found.rows.append(_Read(replace(question, facets={**more, **question.facets}), one.place, one.free))
+            found.rows.append(_ReadQuestion(replace(question, facets={**more, **question.facets}), one.place, one.free))
             found.media[question.media_id] = one.media
             if not one.media and len(asked) > 1:
                 # Later turns repeat a turn that shows nothing, and stay with it in one split.
                 found.continued[question.media_id] = asked[-1].question.media_id
 
 
-def _checked_question(one: Asked, found: _Collected, reader: RowReader) -> Question:
+def _checked_question(one: RowQuestion, found: _Collected, reader: RowReader) -> Question:
     question = one.question
     if not question.patient_id:
         return question

@@ -13,7 +13,7 @@ from medtune.benchmarks.vqa.conversation import (
     NOT_KNOWN,
     SYSTEM,
     USER,
-    Said,
+    SpokenTurn,
     answered,
     asked_turns,
     cell_text,
@@ -24,7 +24,7 @@ from medtune.benchmarks.vqa.conversation import (
     unanswered,
 )
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
-from medtune.benchmarks.vqa.media_cells import MediaReader, Part, media_in
+from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.lettered_options import choice_question
@@ -44,7 +44,7 @@ MOST_CLASSES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowQuestion:
     """A question of a row with its media; the patient is "" where the row names none."""
 
     question: Question
@@ -59,7 +59,7 @@ class RowReader:
     """Reads rows whose columns have the same meaning."""
 
     columns: Columns
-    media: MediaReader
+    media: MediaCells
     said: TableOptions = NOTHING_SAID  # What the user says about the table.
     question: str | None = None  # The question that is asked of every row; None takes the row's own.
     # The classes among which every row's answer is one; empty where rows have questions of their own.
@@ -71,13 +71,13 @@ class RowReader:
         """Whether the rows have no questions, so that `QUESTION` is asked of each."""
         return self.question == QUESTION and self.said.question is None
 
-    def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
+    def read(self, row: Row, *, split: Split | None) -> Iterator[RowQuestion]:
         stated = self._split(row, split)
         if stated == LEFT_OUT:
             return
         media = self._media(row)
         patient = self._patient(row, media)
-        turns = asked_turns(self._said(row), media, row.place)
+        turns = asked_turns(self._spoken_turns(row), media, row.place)
         base = Question(
             id=self._text(row, roles.ID) or f"{row.place.file}, {row.place.row}",
             media_id="",
@@ -103,7 +103,7 @@ class RowReader:
                 and not self._states_kind(row, turn.is_last)
                 and answered.answer_kind != "set"
             )
-            yield Asked(answered, turn.media, row.place, turn.answer if is_free else None)
+            yield RowQuestion(answered, turn.media, row.place, turn.answer if is_free else None)
 
     def said_split(self, row: Row) -> str:
         """Returns the name of a split in the row's own words; "" where it states none."""
@@ -192,23 +192,23 @@ class RowReader:
             raise row.place.error(str(error), field=self.columns.of(roles.ANSWER)) from None
         return made
 
-    def _said(self, row: Row) -> Sequence[Said]:
+    def _spoken_turns(self, row: Row) -> Sequence[SpokenTurn]:
         system = self._text(row, roles.SYSTEM)
-        before = [Said(SYSTEM, system)] if system else []
+        before = [SpokenTurn(SYSTEM, system)] if system else []
         if (column := self.columns.of(roles.TURNS)) is not None and row.values.get(column) is not None:
             said = [*before, *said_in(row.values[column], row.place, column)]
             is_open = self.said.unanswered and said[-1].role == USER
-            return [*said, Said(ASSISTANT, NOT_KNOWN)] if is_open else said
+            return [*said, SpokenTurn(ASSISTANT, NOT_KNOWN)] if is_open else said
         if (columns := self._turn_columns(row)) and not self.question:
             # TRL's prompt and completion are the two halves of a conversation.
             said = [*before, *(turn for column in columns for turn in said_in(row.values[column], row.place, column))]
-            return said if said[-1].role != USER else [*said, Said(ASSISTANT, self._answer(row))]
+            return said if said[-1].role != USER else [*said, SpokenTurn(ASSISTANT, self._answer(row))]
         text = self.question or self._text(row, roles.QUESTION)
         if not text:
             raise row.place.error(
                 "the question is empty. Write it, or remove the row.", field=self._name(roles.QUESTION)
             )
-        return [*before, Said(USER, text), Said(ASSISTANT, self._answer(row))]
+        return [*before, SpokenTurn(USER, text), SpokenTurn(ASSISTANT, self._answer(row))]
 
     def _answer(self, row: Row) -> str:
         if self.said.unanswered or self._label_columns(row, is_last=True):
@@ -255,7 +255,7 @@ class RowReader:
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
-        part = Part(*cells)
+        part = MediaPart(*cells)
         found: list[MediaRef] = []
         for role, kind in KINDS.items():
             for column in self.columns.found.get(role, ()):

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
-from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.benchmarks.short_answers.released_answers import (
     CLOSED,
-    Asked,
+    ReleasedQuestion,
     ReleasedRow,
     answer_table,
     asked,
@@ -48,6 +49,7 @@ def benchmark() -> Benchmark:
         **medevalkit_rules("vqa_rad", counted_by_words, "utils/VQA_RAD/VQA_RAD.py", _MEDEVALKIT),
         **llava_med_rules(),
     }
+    printed = printed_numbers("vqa_rad", rules, metrics(), judged=True)
     return Benchmark(
         title="VQA-RAD",
         version="1.0",
@@ -64,7 +66,8 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("vqa_rad", rules),
+        tables=printed.tables,
+        published_tables=printed.published_tables,
         judging=judge_task(),
         official=prompts_by_words(),
         protocol=AnswerProtocol(
@@ -183,7 +186,7 @@ def release_note(num_train: int, num_test: int) -> str:
     return f"release: {known or f'unknown, with {num_train:,} train and {num_test:,} test rows'}"
 
 
-def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> Asked:
+def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> ReleasedQuestion:
     name, kind = row.text("image_name"), row.text("answer_type")
     path = images / name
     if path.parent != images:

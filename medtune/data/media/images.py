@@ -39,7 +39,7 @@ def exif_of_png(path: Path) -> PIL.Image.Exif:
     Source: PNG specification (third edition), 5.3 Chunk layout; Pillow, PngImagePlugin.PngImageFile.getexif.
     """
     with path.open("rb") as file:
-        told = list(_told(file))
+        told = list(_chunks(file))
     if len(told) == 1:
         return PIL.Image.Exif()
     # A file of the same chunks without pixels: what the chunks mean is left to Pillow.
@@ -49,7 +49,7 @@ def exif_of_png(path: Path) -> PIL.Image.Exif:
         return PIL.Image.Image.getexif(picture)
 
 
-def _told(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     file.seek(len(_SIGNATURE))
     while len(head := file.read(8)) == 8:
         size, kind = struct.unpack(">I4s", head)

@@ -35,7 +35,7 @@ from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import perceptual_hash
-from medtune.data.raw.source import Broken, Draw
+from medtune.data.raw.source import Broken, MediaDraw
 from medtune.data.types import MediaKind, MediaRef, Size
 
 
@@ -68,19 +68,19 @@ class CopiedMedia(NamedTuple):
     broken: dict[str, Broken]
 
 
-class Unit(NamedTuple):
+class CopyUnit(NamedTuple):
     """Files that one process copies together: one file, or all those that one call of a simulation draws."""
 
     # The paths and what is stored: an image, a video, a volume, a mask or an encoding.
     files: tuple[tuple[Path, Stored], ...]
-    draw: Draw | None = None  # Draws the files; None for files that are there.
+    draw: MediaDraw | None = None  # Draws the files; None for files that are there.
 
 
-Work = Callable[[Sequence[Unit]], Sequence[Sequence[CopiedFile | str]]]
+Work = Callable[[Sequence[CopyUnit]], Sequence[Sequence[CopiedFile | str]]]
 """Copies units, in processes or not, and returns for each file its copy or the reason why there is none."""
 
 
-def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, Draw]) -> list[Unit]:
+def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, MediaDraw]) -> list[CopyUnit]:
     """Returns the units of work that a source's media are, in its order; each file is in one of them."""
     stored: dict[Path, Stored] = {}
     for items in media.values():
@@ -90,10 +90,10 @@ def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, Dra
     drawn: dict[Path, list[tuple[Path, Stored]]] = {}
     for path, what in stored.items():
         drawn.setdefault(draws[path].folder if path in draws else path, []).append((path, what))
-    return [Unit(tuple(files), draws.get(files[0][0])) for files in drawn.values()]
+    return [CopyUnit(tuple(files), draws.get(files[0][0])) for files in drawn.values()]
 
 
-def copy_unit(unit: Unit, folder: Path) -> list[CopiedFile | str]:
+def copy_unit(unit: CopyUnit, folder: Path) -> list[CopiedFile | str]:
     """Copies the files of a unit and returns each copy, or the reason why the file could not be read.
 
     This is the work that several processes share.
@@ -120,7 +120,7 @@ def copy_media(
     media: Mapping[str, tuple[MediaRef, ...]],
     folder: Path,
     *,
-    draws: Mapping[Path, Draw] = MappingProxyType({}),
+    draws: Mapping[Path, MediaDraw] = MappingProxyType({}),
     work: Work | None = None,
 ) -> CopiedMedia:
     """Copies media files into a prepared folder; items with broken files or boxes outside of them are reported."""

@@ -65,7 +65,7 @@ class _Images(NamedTuple):
     scale: float
 
 
-class _Described(NamedTuple):
+class _PictureDetails(NamedTuple):
     details: list[NDArray[np.float16]]
     spectra_NF: NDArray[np.complex64]
 
@@ -185,7 +185,7 @@ def _size(name: str, opened: Opened) -> tuple[int, int]:
         return image.size
 
 
-def _describe(images: _Images) -> _Described:
+def _describe(images: _Images) -> _PictureDetails:
     """Returns the images on one scale, so that a cropped copy is not stretched: half of them fit into `_LARGEST`."""
 
     # One image at a time is open and in memory.
@@ -196,7 +196,7 @@ def _describe(images: _Images) -> _Described:
 
     thumbnails = list(map(thumbnail, images.names))
     spectra_NF = np.stack([detail_spectrum(_fine(each, SIDE)) for each in thumbnails])
-    return _Described([_fine(each, _LARGEST).astype(np.float16) for each in thumbnails], spectra_NF)
+    return _PictureDetails([_fine(each, _LARGEST).astype(np.float16) for each in thumbnails], spectra_NF)
 
 
 def _fine(image: PIL.Image.Image, side: int) -> Detail:

@@ -179,8 +179,8 @@ def same_questions(table: SourceTable, questions: Iterable[Question]) -> Mapping
     found = {}
     for raw, question in zip(table.questions, questions, strict=True):
         if not table.media[raw.media_id] and raw.patient_id == raw.media_id:
-            turns = tuple((_plain(turn.asked), _plain(turn.answer)) for turn in raw.turns)
-            asked = (_plain(raw.text), tuple(sorted(map(_plain, raw.options))), turns)
+            turns = tuple((_folded(turn.asked), _folded(turn.answer)) for turn in raw.turns)
+            asked = (_folded(raw.text), tuple(sorted(map(_folded, raw.options))), turns)
             found[question.media_id] = (first.setdefault(asked, question.media_id),)
     return found
 
@@ -380,7 +380,7 @@ def _check_not_all_alike(
     )
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 

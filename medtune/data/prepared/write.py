@@ -123,35 +123,25 @@ def prepare(
         questions: Sequence[Question] = _pseudonymous(source, taken, media, draft)
         if unofficial_split is not None:
             questions = _without_its_split(source, questions)
-        brought = {question.split for question in questions}
+        own_splits = {question.split for question in questions}
         repeated = splits.same_questions(taken.table, questions)
         # What the questions were before takes disk, and of some sources memory.
         del taken
-        # Questions that show nothing share no image with others; their media id stands for one.
-        digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
         groups = alikes.lookalike_groups(_looks(media))
         groups = groups.joined(_same_pictures(media, groups, work))
-        alike = splits.NONE_ALIKE if split_lookalikes else groups.several
-        # What is the same question without media is drawn together, yet a split of the data may hold it several times.
-        drawn = {**digests, **repeated}
-        questions, split_notes = splits.draw_missing_splits(
-            questions, drawn, seed=seed, fractions=fractions, alike=alike
+        found = _divided(
+            questions,
+            media,
+            groups,
+            repeated,
+            keeps_alike_together=not split_lookalikes,
+            stands_for_patient=stands_for_patient,
+            keep_leaks=keep_leaks or source.keeps_leaks,
+            text_unit=source.text_unit,
+            seed=seed,
+            fractions=fractions,
         )
-        questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
-        keep_leaks = keep_leaks or source.keeps_leaks
-        # Before look-alikes count as one patient: groups in two splits may be named after the same image.
-        leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
-        if stands_for_patient != "patient" and not split_lookalikes:
-            questions = splits.with_alike_patients(questions, digests, groups.several)
-        if shared := leaks.pop("patient", 0):
-            # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
-            leaks[stands_for_patient] = max(shared, leaks.get(stands_for_patient, 0))
-        questions = alikes.with_train_twins(questions, digests, groups.several)
-        questions = question_rows.sort_questions(questions, list(media.files))
-        if twins := sum(q.split == "test" and q.facets.get(alikes.TRAIN_TWIN) == "yes" for q in questions):
-            leaks |= {"look-alike": twins} if keep_leaks else {}
-        if keep_leaks and source.text_unit and (texts := repeated_texts(questions)):
-            leaks |= {source.text_unit: texts}
+        questions = found.questions
         official = prompts(questions) if prompts else None
         num_files = len({name for question in questions for name in media.shown(question.media_id)})
         manifest = Manifest(
@@ -168,17 +158,17 @@ def prepare(
             seed=seed,
             limit=limit,
             fractions=fractions,
-            own_splits=tuple(split for split in SPLITS if split in brought),
+            own_splits=tuple(split for split in SPLITS if split in own_splits),
             counts=question_rows.count_questions(questions),
             num_patients=question_rows.count_patients(questions),
             num_media=len(media.rows),
             identical_media=media.num_sources - num_files,
             lookalikes=_found(source, questions, media, groups, kept_together=not split_lookalikes),
-            notes=(*notes, *split_notes, *(official.notes if official else ())),
+            notes=(*notes, *found.notes, *(official.notes if official else ())),
             prompts=official.name if official else "ours",
             without_media=without_media,
             unofficial_split=unofficial_split,
-            split_leaks=leaks,
+            split_leaks=found.leaks,
             rejected=count_rejects(rejected),
             data_hash=data_hash(questions, media.rows),
         )
@@ -201,6 +191,54 @@ class _Media(NamedTuple):
 
     def shown(self, media_id: str) -> tuple[str, ...]:
         return tuple(self.names[file.digest] for file in self.files[media_id])
+
+
+class _Divided(NamedTuple):
+    questions: Sequence[Question]  # With a split each, in the order of the folder.
+    notes: tuple[str, ...]  # How the splits were drawn.
+    leaks: dict[str, int]  # What two splits share -> the number of test questions that it concerns.
+
+
+def _divided(
+    questions: Sequence[Question],
+    media: _Media,
+    groups: alikes.LookalikeGroups,
+    repeated: Mapping[str, tuple[str, ...]],
+    *,
+    keeps_alike_together: bool,
+    stands_for_patient: str,
+    keep_leaks: bool,
+    text_unit: str,
+    seed: int,
+    fractions: Fractions,
+) -> _Divided:
+    """Returns the questions with their splits, which are those of the data where these have some.
+
+    Args:
+        repeated: By media id, what is the same question without media, for questions that show nothing.
+    """
+    # Questions that show nothing share no image with others; their media id stands for one.
+    digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
+    # What is the same question without media is drawn together, yet a split of the data may hold it several times.
+    drawn = {**digests, **repeated}
+    alike = groups.several if keeps_alike_together else splits.NONE_ALIKE
+    questions, notes = splits.draw_missing_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
+    questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
+    # Before look-alikes count as one patient: groups in two splits may be named after the same image.
+    leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
+    if stands_for_patient != "patient" and keeps_alike_together:
+        questions = splits.with_alike_patients(questions, digests, groups.several)
+    if shared := leaks.pop("patient", 0):
+        # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
+        leaks[stands_for_patient] = max(shared, leaks.get(stands_for_patient, 0))
+    questions = alikes.with_train_twins(questions, digests, groups.several)
+    questions = question_rows.sort_questions(questions, list(media.files))
+    twins = sum(q.split == "test" and q.facets.get(alikes.TRAIN_TWIN) == "yes" for q in questions)
+    if keep_leaks and twins:
+        leaks["look-alike"] = twins
+    if keep_leaks and text_unit and (texts := repeated_texts(questions)):
+        leaks[text_unit] = texts
+    return _Divided(questions, tuple(notes), leaks)
 
 
 def _described(taken: Taken) -> _Media:
@@ -322,7 +360,7 @@ def media_content_ids(
     unseen = question_content_ids(question for question in asked if not media[question.media_id])
     ids = {}
     for media_id, items in media.items():
-        said = [_shown(ref, stored) for ref in items]
+        said = [_media_record(ref, stored) for ref in items]
         # A single item's id is that of its own content, without the list around it.
         text = json.dumps(said[0] if len(said) == 1 else said)
         content = hashlib.sha256(text.encode()).hexdigest()[:ID_HEX]
@@ -330,7 +368,7 @@ def media_content_ids(
     return ids
 
 
-def _shown(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
+def _media_record(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
     clip = [ref.start_s, ref.end_s, ref.region] if ref.kind == "video" else []
     return [stored[ref.path].digest, [list(box) for box in ref.boxes], *clip]
 

@@ -195,14 +195,14 @@ def _first_row(reader: Iterator[list[str]]) -> list[str]:
         csv.field_size_limit(previous)
 
 
-class Line(NamedTuple):
+class CsvLine(NamedTuple):
     """One line of a CSV table; a cell that the line lacks is empty, and blanks around cells are removed."""
 
     place: Place
     cells: Mapping[str, str]
 
 
-def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[Line]:
+def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[CsvLine]:
     """Returns the lines of a CSV table with a header, which may have more columns than those that are needed."""
     if not table.is_file():
         raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")
@@ -219,6 +219,6 @@ def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str 
         raise ValueError(f"{table}: wanted the columns {', '.join(columns)}, there is no {missing[0]!r}.")
     blank = dict.fromkeys(names, "")
     return [
-        Line(Place(file, line), {**blank, **{name: cell.strip() for name, cell in zip(names, row, strict=False)}})
+        CsvLine(Place(file, line), {**blank, **{name: cell.strip() for name, cell in zip(names, row, strict=False)}})
         for line, row in rows
     ]

@@ -97,8 +97,8 @@ def notes_on_names(named: Iterable[NamedFiles]) -> list[str]:
 
 def why_several(found: Sequence[Path], written: str) -> str:
     """Returns in words why a path leads to none of the files that it may mean, without their names."""
-    name = _plain(PurePosixPath(written).name)
-    if all(_plain(path.name) == name for path in found) and len({path.parent for path in found}) == 1:
+    name = _folded_name(PurePosixPath(written).name)
+    if all(_folded_name(path.name) == name for path in found) and len({path.parent for path in found}) == 1:
         return f"{len(found)} files are called so but for capitals and accents. Write the name as the file has it."
     suffixes = ", ".join(sorted({_suffix(path.name) for path in found}))
     return f"{len(found)} different files have this name ({suffixes}). Write the path and the suffix."
@@ -112,18 +112,18 @@ def _named(folder: Path, parts: Sequence[str]) -> list[Path]:
     found = [folder]
     for place, part in enumerate(parts, start=1):
         is_last, there = place == len(parts), [each for each in found if each.is_dir()]
-        found = [each / name for each in there for name in _by_name(each).get(_plain(part), ())]
+        found = [each / name for each in there for name in _by_name(each).get(_folded_name(part), ())]
         if is_last and not found and not _has_suffix(part):
-            found = _differing([each / name for each in there for name in _by_stem(each).get(_plain(part), ())])
+            found = _differing([each / name for each in there for name in _by_stem(each).get(_folded_name(part), ())])
     return found
 
 
 def _below(index: Mapping[str, Sequence[str]], parts: Sequence[str]) -> list[Path]:
-    name = _plain(parts[-1])
+    name = _folded_name(parts[-1])
     names = index.get(name) or ([] if _has_suffix(name) else index.get(f"{name}."))
-    tail = tuple(map(_plain, parts))[:-1]
+    tail = tuple(map(_folded_name, parts))[:-1]
     paths = [Path(path) for path in names or ()]
-    return [path for path in paths if not tail or tuple(map(_plain, path.parts))[-1 - len(tail) : -1] == tail]
+    return [path for path in paths if not tail or tuple(map(_folded_name, path.parts))[-1 - len(tail) : -1] == tail]
 
 
 def _files_below(folder: Path) -> Mapping[str, Sequence[str]]:
@@ -133,7 +133,7 @@ def _files_below(folder: Path) -> Mapping[str, Sequence[str]]:
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         for name in sorted(files):
             if (suffix := _suffix(name)) and not name.startswith("."):
-                path, plain = os.path.join(above, name), _plain(name)
+                path, plain = os.path.join(above, name), _folded_name(name)
                 found.setdefault(plain, []).append(path)
                 found.setdefault(f"{plain.removesuffix(suffix)}.", []).append(path)
     return found
@@ -161,7 +161,7 @@ def _listed(folder: Path, _changed_ns: int) -> tuple[Mapping[str, Sequence[str]]
     names: dict[str, list[str]] = {}
     stems: dict[str, list[str]] = {}
     for entry in sorted(folder.iterdir()):
-        plain = _plain(entry.name)
+        plain = _folded_name(entry.name)
         names.setdefault(plain, []).append(entry.name)
         if (suffix := _suffix(plain)) and not plain.startswith("."):
             stems.setdefault(plain.removesuffix(suffix), []).append(entry.name)
@@ -176,5 +176,5 @@ def _by_stem(folder: Path) -> Mapping[str, Sequence[str]]:
     return _listed(folder, folder.stat().st_mtime_ns)[1]
 
 
-def _plain(name: str) -> str:
+def _folded_name(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()

@@ -217,7 +217,7 @@ def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tup
     )
 
 
-class Draw(NamedTuple):
+class MediaDraw(NamedTuple):
     """A call that makes media files, which a simulation leaves to the processes that copy them.
 
     Attributes:
@@ -232,7 +232,7 @@ class Draw(NamedTuple):
     said: str
 
 
-class Finding(NamedTuple):
+class MediaFinding(NamedTuple):
     """A call that finds out about one media item what its questions ask, which several processes share.
 
     Attributes:
@@ -286,8 +286,8 @@ class SourceTable:
     rejects: tuple[Reject, ...] = ()
     missing: tuple[Missing, ...] = ()
     stands_for_patient: str = "patient"
-    draws: Mapping[Path, Draw] = field(default_factory=dict)
-    findings: Mapping[str, Finding] = field(default_factory=dict)
+    draws: Mapping[Path, MediaDraw] = field(default_factory=dict)
+    findings: Mapping[str, MediaFinding] = field(default_factory=dict)
     ask: Callable[[SourceTable, Found], SourceTable] | None = None
 
 

@@ -102,7 +102,7 @@ def sheet_rows(path: Path, title: str, also: Collection[int] = ()) -> Iterator[t
     """Yields the number and the cells of each row that is not empty, or in `also`; a date is its ISO text."""
     with open_workbook(path) as book:
         for number, row in enumerate(book[title].iter_rows(values_only=True), start=1):
-            cells = [_plain(cell) for cell in row]
+            cells = [_cell_value(cell) for cell in row]
             if number in also or any(cell not in (None, "") for cell in cells):
                 yield number, cells
 
@@ -143,7 +143,7 @@ def filled_sheets(path: Path) -> list[str]:
     return [title for title in titles if sum(1 for _ in zip(range(2), sheet_rows(path, title), strict=False)) == 2]
 
 
-def _plain(cell: object) -> object:
+def _cell_value(cell: object) -> object:
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
     return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell).removesuffix(" 00:00:00")

@@ -11,9 +11,9 @@ from medtune.data.types import Question
 from medtune.eval.audit.row import (
     CHECKS_ALPHA,
     Answers,
+    AuditedPhase,
     AuditRow,
     Collapse,
-    Subject,
     accuracy_row,
     answers_in,
     flagged,
@@ -37,7 +37,7 @@ NO_TASK = "all"
 """The name of the questions that have neither task nor subtype."""
 
 
-def collapse_by_subtype(subject: Subject) -> dict[str, Collapse]:
+def collapse_by_subtype(subject: AuditedPhase) -> dict[str, Collapse]:
     """Returns for each subtype the model's most frequent answer and how often this answer is the true one.
 
     The keys are "TASK: SUBTYPE"; for questions without a subtype they are "TASK".
@@ -52,7 +52,7 @@ def collapse_by_subtype(subject: Subject) -> dict[str, Collapse]:
     }
 
 
-def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) -> AuditRow:
+def most_frequent_answer_row(subject: AuditedPhase, collapse: dict[str, Collapse]) -> AuditRow:
     """Returns the row of the subtype whose most frequent answer is given the most above its share of the truth."""
     worst = max(collapse, key=lambda kind: collapse[kind].share - collapse[kind].truth_share)
     found = collapse[worst]
@@ -70,7 +70,7 @@ def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) ->
     )
 
 
-def reading_rows(subject: Subject) -> list[AuditRow]:
+def reading_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the rows "likelihood_against_generation" and "unparsable_share".
 
     The first is left out if there is only one reading, and the second if no reply was generated.
@@ -120,7 +120,7 @@ def _agreement(first: Answers, second: Answers) -> float:
     return sum(one == two for one in first for two in second) / (len(first) * len(second))
 
 
-def _disagreement(row: AuditRow, subject: Subject, right: Sequence[float]) -> str | None:
+def _disagreement(row: AuditRow, subject: AuditedPhase, right: Sequence[float]) -> str | None:
     assert row.gap is not None
     low, high = row.gap.ci95
     if low <= 0 <= high or abs(row.gap.value) < READING_MARGIN:
@@ -131,7 +131,7 @@ def _disagreement(row: AuditRow, subject: Subject, right: Sequence[float]) -> st
     return f"the two readings differ by {row.gap.value:+.3f}"
 
 
-def _unparsable(subject: Subject, parser: str) -> AuditRow:
+def _unparsable(subject: AuditedPhase, parser: str) -> AuditRow:
     lost = [each.count(None) / len(each) for each in answers_in(subject.parsed["image"][parser])]
     value = sum(lost) / len(lost)
     flag = f"{value:.0%} of the replies hold no answer" if value > UNPARSABLE_LIMIT else None
@@ -158,7 +158,7 @@ CUE_MARGIN = 0.05
 GUESSING = ("random", "majority", "question_prior", "constant_letter", "longest_option")
 
 
-def guessing_rows(subject: Subject) -> list[AuditRow]:
+def guessing_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the rows "random", "constant_letter" and "longest_option", and with a train split two rows more.
 
     These two are "majority" and "question_prior". The row "longest_option" is flagged if always choosing the longest
@@ -204,7 +204,7 @@ def longest_option(question: Question) -> str:
     return max(question.options, key=len)
 
 
-def _longest_row(subject: Subject, chance: float) -> AuditRow:
+def _longest_row(subject: AuditedPhase, chance: float) -> AuditRow:
     row = subject.row_of(
         "longest_option",
         "always the longest option",

@@ -213,7 +213,7 @@ Answers = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditedPhase:
     """The answers of one phase, and the train questions from which answers can be learnt without looking.
 
     Attributes:
@@ -290,7 +290,7 @@ def subject_of(
     *,
     parser: str,
     train: Sequence[Question],
-) -> Subject:
+) -> AuditedPhase:
     """Returns the subject of an audit, in which an unanswered question counts as wrong."""
     found = parse_all(questions, predictions, benchmark)
     if parser not in found["image"]:
@@ -302,7 +302,7 @@ def subject_of(
         condition: {name: [row for row in rows if is_choice(row.question)] for name, rows in parsers.items()}
         for condition, parsers in found.items()
     }
-    return Subject(phase, parser, asked, parsed, tuple(question for question in train if is_choice(question)))
+    return AuditedPhase(phase, parser, asked, parsed, tuple(question for question in train if is_choice(question)))
 
 
 def answers_in(rows: Sequence[ParsedReply]) -> list[Answers]:

@@ -24,8 +24,8 @@ from medtune.eval.audit.row import (
     NOT_BEATEN,
     ORDER_WORDS,
     Audit,
+    AuditedPhase,
     AuditRow,
-    Subject,
     accuracy_row,
     flagged,
     flagged_if_level,
@@ -45,7 +45,7 @@ _BLIND: dict[Condition, tuple[str, str]] = {
 }
 
 
-def blind_rows(subject: Subject) -> list[AuditRow]:
+def blind_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the rows "text_only", "blank_image" and "other_image" if they were asked, and "prompt_leak".
 
     Use of the image is shown where the interval of the difference lies above 0 (`audit_of`). The row "prompt_leak"
@@ -67,7 +67,7 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
     return rows
 
 
-def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
+def _prompt_leak(subject: AuditedPhase, right: list[float]) -> AuditRow:
     learnt = subject.learnt
     floor = [1 / len(question.options) for question in subject.questions]
     floor_name = "guessing"
@@ -91,7 +91,7 @@ def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
     )
 
 
-def copying_row(subject: Subject, name: str, title: str, copied: Sequence[str | None]) -> AuditRow | None:
+def copying_row(subject: AuditedPhase, name: str, title: str, copied: Sequence[str | None]) -> AuditRow | None:
     """Returns the row of how often the model gives the copied answer where it is wrong; None if it never is.
 
     The row is flagged if its whole interval is nearer to 1 than to guessing.
@@ -121,7 +121,7 @@ def copying_row(subject: Subject, name: str, title: str, copied: Sequence[str | 
 SHUFFLED = "shuffled_frames"
 
 
-def frame_order_rows(subject: Subject) -> list[AuditRow]:
+def frame_order_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the row "shuffled_frames", and a row "shuffled_frames/TASK" for each task if there are several tasks.
 
     The list is empty if the condition "shuffled_frames" was not asked. The rows of single tasks are never flagged,
@@ -142,7 +142,7 @@ def frame_order_rows(subject: Subject) -> list[AuditRow]:
     return [whole, *(_row(subject, right, part, f"{SHUFFLED}/{task}", title + task) for task, part in tasks.items())]
 
 
-def _row(subject: Subject, right: Sequence[float], part: Sequence[int], name: str, title: str) -> AuditRow:
+def _row(subject: AuditedPhase, right: Sequence[float], part: Sequence[int], name: str, title: str) -> AuditRow:
     return accuracy_row(
         name,
         title,
@@ -158,7 +158,7 @@ NAMED_SHARE = 0.9
 """The accuracy that a model which can use the answer format should reach. The value is our own choice."""
 
 
-def naming_rows(subject: Subject) -> list[AuditRow]:
+def naming_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the row "stated_answer"; an empty list if the condition was not asked.
 
     The model sees the question's own image, and the prompt ends with the right answer in words. A model that fails here
@@ -184,7 +184,7 @@ def naming_rows(subject: Subject) -> list[AuditRow]:
     return [flagged(row, flag)]
 
 
-def permutation_rows(subject: Subject) -> list[AuditRow]:
+def permutation_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the rows "option_permutation" and "permuted_accuracy"; an empty list if the condition was not asked.
 
     Every option moves to another position, so that the second answer is the same option as before, or the option at the
@@ -214,7 +214,9 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     if not pairs:
         return [accuracy]
     option = [fmean(before == after.parsed for before, after in read) for _, read in pairs]
-    place = [fmean(_place(question, before) == _shown(after) for before, after in read) for question, read in pairs]
+    place = [
+        fmean(_place(question, before) == _place_chosen(after) for before, after in read) for question, read in pairs
+    ]
     patients = [question.patient_id for question, _ in pairs]
     lead = intervals.gain_interval(place, option, patients)
     share = sum(option) / len(option), sum(place) / len(place)
@@ -241,7 +243,7 @@ def _place(question: Question, answer: str) -> int:
     return question.options.index(answer)
 
 
-def _shown(row: ParsedReply) -> int:
+def _place_chosen(row: ParsedReply) -> int:
     assert row.prediction is not None
     assert row.parsed is not None
     return (row.prediction.options_shown or row.question.options).index(row.parsed)
@@ -252,7 +254,7 @@ PRIOR_COPY = "question_prior_copy"
 LINEAR_PROBE = "linear_probe"
 
 
-def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
+def audit_of(subject: AuditedPhase, probes: Sequence[Probe] = ()) -> Audit:
     """Returns the audit, with the model's own accuracy in the first row."""
     own = accuracy_row(
         "model",
@@ -274,7 +276,7 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
     return Audit(flagged_if_level([row for row in rows if row], words), collapse)
 
 
-def thumbnail_probes(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
+def thumbnail_probes(subject: AuditedPhase, train_features: Features, features: Features) -> list[Probe]:
     """Returns the probes "thumbnail_regression" and "nearest_thumbnail"; an empty list without a train split."""
     if not subject.train:
         return []
@@ -296,7 +298,7 @@ def thumbnail_probes(subject: Subject, train_features: Features, features: Featu
     ]
 
 
-def feature_probe(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
+def feature_probe(subject: AuditedPhase, train_features: Features, features: Features) -> list[Probe]:
     """Returns the probe "linear_probe" on features of the model's vision tower; an empty list without a train split."""
     if not subject.train:
         return []
@@ -311,12 +313,12 @@ def feature_probe(subject: Subject, train_features: Features, features: Features
     ]
 
 
-def _look_alike(subject: Subject, nearest: Probe) -> AuditRow | None:
+def _look_alike(subject: AuditedPhase, nearest: Probe) -> AuditRow | None:
     title = "answers that copy the train answer of the nearest look-alike"
     return copying_row(subject, LOOK_ALIKE, title, nearest.answers)
 
 
-def _prior_copy(subject: Subject) -> AuditRow | None:
+def _prior_copy(subject: AuditedPhase) -> AuditRow | None:
     if not subject.learnt:
         return None
     copied = subject.answered(subject.learnt.prior)

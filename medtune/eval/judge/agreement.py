@@ -20,7 +20,7 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class JudgeAgreement:
     levels: tuple[int, ...]  # All possible points, lowest first.
     n: int  # The number of answers that both scored.
     without_verdict: int  # The number of answers that the person scored and the judge did not; they are left out.
@@ -69,7 +69,7 @@ def agreement(
     patients: Mapping[str, str],
     *,
     levels: Sequence[int],
-) -> Agreement:
+) -> JudgeAgreement:
     """Returns how far a judge agrees with a person.
 
     Source: Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.
@@ -96,7 +96,7 @@ def agreement(
             else None
         )
         found[weights] = (value if defined else None, interval)
-    return Agreement(
+    return JudgeAgreement(
         levels=tuple(levels),
         n=len(both),
         without_verdict=len(human) - len(both),
@@ -110,7 +110,7 @@ def agreement(
     )
 
 
-def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
+def agreement_tables(found: JudgeAgreement, *, judge: str) -> list[Table]:
     rows: list[tuple[Cell, ...]] = [
         ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
         ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),

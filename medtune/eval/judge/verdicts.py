@@ -142,7 +142,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
     return JudgeTask(
         covers=covers,
         system=f"{system}\n\n{form} and explanation (one sentence).",
-        user=_shown,
+        user=_judged_text,
         schema={
             "type": "object",
             "properties": {"points": {"type": "integer", "enum": list(levels)}, "explanation": {"type": "string"}},
@@ -234,7 +234,7 @@ def _points(text: str) -> int:
     return found
 
 
-def _shown(question: Question, reply: str) -> str:
+def _judged_text(question: Question, reply: str) -> str:
     return f"Question: {readable_question(question)}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"
 
 

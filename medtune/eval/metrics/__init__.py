@@ -1,1 +1,1 @@
-"""Metrics of parsed replies, one module each, such as accuracy, macro F1 and ROUGE-L."""
+"""Metrics of parsed replies, such as accuracy, macro F1 and ROUGE-L; related ones share a module."""

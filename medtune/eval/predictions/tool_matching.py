@@ -142,7 +142,7 @@ def match_rows(
     return _predictions(rows, named.found)
 
 
-class _Named(NamedTuple):
+class _NamedQuestions(NamedTuple):
     """The questions that a column names, one in each row."""
 
     column: str | None  # None where no column does.
@@ -150,7 +150,9 @@ class _Named(NamedTuple):
     unknown: Sequence[str]  # For columns that name questions in some rows alone, the first row that names none.
 
 
-def _by_ids(rows: Sequence[ToolRow], by_id: Mapping[str, Question], find: Callable[[str], str | None]) -> _Named:
+def _by_ids(
+    rows: Sequence[ToolRow], by_id: Mapping[str, Question], find: Callable[[str], str | None]
+) -> _NamedQuestions:
     columns, unknown = _columns(rows), list[str]()
     for name in columns:
         known = [by_id.get(row.fields.get(name, "")) for row in rows]
@@ -158,7 +160,7 @@ def _by_ids(rows: Sequence[ToolRow], by_id: Mapping[str, Question], find: Callab
             lost = next((row for row, question in zip(rows, known, strict=True) if question is None), None)
             if lost is not None:
                 raise ValueError(f"{lost.where}: {name} {lost.fields.get(name)!r} is no question of this split.")
-            return _Named(name, [question for question in known if question], ())
+            return _NamedQuestions(name, [question for question in known if question], ())
     for name in columns:
         found = list[Question]()
         for row in rows:
@@ -169,8 +171,8 @@ def _by_ids(rows: Sequence[ToolRow], by_id: Mapping[str, Question], find: Callab
                 break
             found.append(question)
         if len(found) == len(rows):
-            return _Named(name, found, ())
-    return _Named(None, (), unknown)
+            return _NamedQuestions(name, found, ())
+    return _NamedQuestions(None, (), unknown)
 
 
 def _columns(rows: Sequence[ToolRow]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from medtune.data.prepared.find import found_data
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.predictions.files import read_predictions
@@ -34,7 +35,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     question: Question
     media: tuple[MediaRef, ...]  # The images, videos or volumes that are shown together; empty for none.
     answers: Mapping[str, Answer]
@@ -52,11 +53,12 @@ class Answered:
         return ("still right" if after else "broken") if before else ("fixed" if after else "still wrong")
 
 
-def answered_questions(run: RunData) -> list[Answered]:
+def answered_questions(run: RunData) -> list[AnsweredQuestion]:
     """Returns the questions that every phase of the run answered, in the folder's order."""
-    root = run.setting("data", "root")
+    named = Path(str(run.setting("data", "root")))
+    root = found_data(named, run=run.folder, data_hash=run.results.data_hash, questions=run.questions)
     folds, fold = (cast("int | None", run.setting("data", name)) for name in ("folds", "fold"))
-    prepared = open_prepared(Path(str(root))).in_folds(folds, fold)
+    prepared = open_prepared(root).in_folds(folds, fold)
     if (saw := run.results.data_hash) and prepared.data_hash != saw:
         raise ValueError(
             f"{root}: the run saw data {saw[:12]}, this folder holds {prepared.data_hash[:12]}; it was "
@@ -69,28 +71,28 @@ def answered_questions(run: RunData) -> list[Answered]:
         for question in group.questions:
             if all(question.id in said for said in parsed.values()):
                 answers = {name: answer_to(question, *said[question.id]) for name, said in parsed.items()}
-                found.append(Answered(question, group.media, answers))
+                found.append(AnsweredQuestion(question, group.media, answers))
     return found
 
 
-def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
+def chosen(answered: Sequence[AnsweredQuestion], *, at_most: int) -> list[AnsweredQuestion]:
     """Returns at most `at_most` questions, drawn evenly from each outcome and task, wrong answers first.
 
     The draw depends only on the ids of the questions, so that reports on the same data show mostly the same questions.
     """
-    pools: dict[tuple[int, str], list[Answered]] = {}
+    pools: dict[tuple[int, str], list[AnsweredQuestion]] = {}
     for one in sorted(answered, key=lambda one: hashlib.sha256(one.question.id.encode()).digest()):
         place = CHANGES.index(one.change) if one.change else _PLACES.get(one.last.outcome, 0)
         pools.setdefault((place, one.question.facets.get("task", "")), []).append(one)
     ordered = [pools[key] for key in sorted(pools)]
-    drawn: list[tuple[int, Answered]] = []
+    drawn: list[tuple[int, AnsweredQuestion]] = []
     for turn in range(max(map(len, ordered), default=0)):
         drawn += [(number, pool[turn]) for number, pool in enumerate(ordered) if turn < len(pool)]
     # Each turn takes one question of every pool. The drawn questions are then shown pool by pool.
     return [one for _, one in sorted(drawn[:at_most], key=lambda pair: pair[0])]
 
 
-def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
+def with_replies(run: RunData, picked: Sequence[AnsweredQuestion]) -> list[AnsweredQuestion]:
     """Returns the questions with the generated texts and the probabilities of the options added to their answers."""
     wanted = {one.question.id: one.question for one in picked}
     texts: dict[tuple[str, str], str] = {}

@@ -50,7 +50,7 @@ _UNSEEING = ("text_only", "blank_image", "other_image")
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class BlindScore:
     """The score of a baseline that does not see the image."""
 
     name: str
@@ -58,10 +58,10 @@ class Blind:
     value: float
 
 
-def blind_scores(level: Level) -> list[Blind]:
+def blind_scores(level: Level) -> list[BlindScore]:
     """Returns the scores of the baselines that apply."""
     return [
-        Blind(name, TITLES.get(name, spoken(name)), value)
+        BlindScore(name, TITLES.get(name, spoken(name)), value)
         for name, value in level.baselines.items()
         if value is not None
     ]
@@ -226,7 +226,7 @@ def _finding(flag: str | None, note: str) -> Cell:
     return word(f"{flag}. {note}".strip(), "flag")
 
 
-def _blind_row(blind: Blind, phase: Phase, run: RunData) -> tuple[Cell, ...]:
+def _blind_row(blind: BlindScore, phase: Phase, run: RunData) -> tuple[Cell, ...]:
     seen = [
         found.score
         for found in phase.every_metric()

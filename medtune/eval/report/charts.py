@@ -60,7 +60,7 @@ class BarChart:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LineSeries:
     kind: str
     points: str  # The points of the line in percent, as SVG writes them.
     band: str  # The outline of the interval in percent, as SVG writes it; "" for none.
@@ -72,7 +72,7 @@ class LineChart:
     id: str
     title: str
     desc: str  # The chart in words, for readers who cannot see it.
-    series: tuple[Series, ...]
+    series: tuple[LineSeries, ...]
     x_ticks: tuple[Tick, ...]  # The marks on the horizontal axis, in steps.
     y_ticks: tuple[Tick, ...]  # The marks on the vertical axis.
     reference: tuple[Tick, ...]  # Horizontal lines, e.g. guessing.
@@ -110,7 +110,7 @@ def bar_chart(
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
     low, high, ticks = axis([*values, *ends, *(random for *_, random in rows if random is not None)])
-    place = Scale(low, high)
+    place = AxisSpan(low, high)
     drawn: list[BarRow] = []
     y = 0
     for label, measures, random in rows:
@@ -150,9 +150,9 @@ def loss_chart(run: RunData) -> LineChart | None:
     window = max(1, len(points) // 20)
     means = _running_mean(points, window)
     low, high, ticks = axis([point.value for point in points], share=False)
-    across, down = _steps(points), Scale(high, low)
-    series = [Series("raw" if window > 1 else "mean", _line(_thinned(points), across, down), "", ())]
-    series += [Series("mean", _line(_thinned(means), across, down), "", ())] if window > 1 else []
+    across, down = _steps(points), AxisSpan(high, low)
+    series = [LineSeries("raw" if window > 1 else "mean", _line(_thinned(points), across, down), "", ())]
+    series += [LineSeries("mean", _line(_thinned(means), across, down), "", ())] if window > 1 else []
     smooth = f" The thick line is the mean of the last {window} steps." if window > 1 else ""
     desc = f"From {plain(points[0].value)} at step {points[0].step} to {plain(means[-1].value)} at the end.{smooth}"
     return LineChart(
@@ -175,17 +175,17 @@ def validation_chart(run: RunData) -> LineChart | None:
     guess = run.last.overall.baselines.get("random")
     ends = [end for point in points for end in point.ci95 or ()]
     low, high, ticks = axis([*(point.value for point in points), *ends, *([] if guess is None else [guess])])
-    across, down = _steps((CurvePoint(0, 0.0), *points)), Scale(high, low)
+    across, down = _steps((CurvePoint(0, 0.0), *points)), AxisSpan(high, low)
     bounded = [(across(point.step), point.ci95) for point in points if point.ci95]
     upper = [f"{x:.2f},{down(pair[1]):.2f}" for x, pair in bounded]
     lower = [f"{x:.2f},{down(pair[0]):.2f}" for x, pair in reversed(bounded)]
-    dots = tuple((across(point.step), down(point.value), _said(point)) for point in points)
+    dots = tuple((across(point.step), down(point.value), _point_text(point)) for point in points)
     last = points[-1]
     return LineChart(
         id="curve-validation",
         title=f"{spoken(run.primary).capitalize()} on the validation questions",
         desc=f"{plain(last.value, 2)} at step {last.step}. The band is the 95 % interval; the dashed line is guessing.",
-        series=(Series("final", _line(points, across, down), " ".join([*upper, *lower]), dots),),
+        series=(LineSeries("final", _line(points, across, down), " ".join([*upper, *lower]), dots),),
         x_ticks=_step_ticks((CurvePoint(0, 0.0), *points), across),
         y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
         reference=() if guess is None else (Tick(down(guess), f"guessing {plain(guess, 2)}"),),
@@ -193,7 +193,7 @@ def validation_chart(run: RunData) -> LineChart | None:
     )
 
 
-def _bar(measure: Measure, y: int, place: Scale) -> Bar:
+def _bar(measure: Measure, y: int, place: AxisSpan) -> Bar:
     value = measure.value or 0.0
     zero = place(0.0)
     reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
@@ -209,7 +209,7 @@ def _bar(measure: Measure, y: int, place: Scale) -> Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisSpan:
     """The place of a value between two ends, in percent."""
 
     start: float
@@ -232,18 +232,18 @@ def axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, 
     return first * step, last * step, [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def _steps(points: Sequence[CurvePoint]) -> Scale:
+def _steps(points: Sequence[CurvePoint]) -> AxisSpan:
     first, last = points[0].step, max(point.step for point in points)
-    return Scale(first, last if last > first else first + 1)
+    return AxisSpan(first, last if last > first else first + 1)
 
 
-def _step_ticks(points: Sequence[CurvePoint], across: Scale) -> tuple[Tick, ...]:
+def _step_ticks(points: Sequence[CurvePoint], across: AxisSpan) -> tuple[Tick, ...]:
     first, last = points[0].step, max(point.step for point in points)
     wanted = sorted({round(first + share * (last - first)) for share in (0, 0.25, 0.5, 0.75, 1)})
     return tuple(Tick(across(step), f"{step:,}") for step in wanted)
 
 
-def _line(points: Sequence[CurvePoint], across: Scale, down: Scale) -> str:
+def _line(points: Sequence[CurvePoint], across: AxisSpan, down: AxisSpan) -> str:
     return " ".join(f"{across(point.step):.2f},{down(point.value):.2f}" for point in points)
 
 
@@ -260,6 +260,6 @@ def _thinned(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     return [point for number, point in enumerate(points) if number % every == 0 or number == len(points) - 1]
 
 
-def _said(point: CurvePoint) -> str:
+def _point_text(point: CurvePoint) -> str:
     reach = f", 95 % interval {span(point.ci95, 2)}" if point.ci95 else ""
     return f"step {point.step:,}: {plain(point.value, 2)}{reach}"

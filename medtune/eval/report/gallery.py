@@ -13,7 +13,7 @@ import PIL.Image
 from medtune.data.media.load import preview
 from medtune.data.readable import readable_question, spoken
 from medtune.data.types import MediaRef, Question
-from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
+from medtune.eval.report.answers import CHANGES, AnsweredQuestion, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title
 
@@ -55,7 +55,7 @@ class OptionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ShownReply:
     phase: str
     said: str | None  # The answer that the parser read; None if it could read none.
     outcome: str  # "right", "wrong", "unreadable", "graded" or "unscored".
@@ -73,7 +73,7 @@ class Item:
     change: str  # The effect of training on the answer, in words; "" if there is none to tell.
     facets: tuple[tuple[str, str], ...]  # (name, level) of its other facets.
     options: tuple[OptionRow, ...]  # Its options in order.
-    replies: tuple[Reply, ...]
+    replies: tuple[ShownReply, ...]
     picture: Picture
 
 
@@ -121,7 +121,7 @@ def gallery(run: RunData) -> Gallery:
     )
 
 
-def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
+def _items(picked: Sequence[AnsweredQuestion]) -> tuple[Item, ...]:
     uris: dict[str, Picture] = {}
     left = MAX_IMAGE_BYTES
     items = []
@@ -150,7 +150,7 @@ def picture(media: Sequence[MediaRef]) -> Picture:
     return Picture(uri, shown.width, shown.height, f"{which} asked about{boxes}")
 
 
-def _item(number: int, one: Answered, shown: Picture) -> Item:
+def _item(number: int, one: AnsweredQuestion, shown: Picture) -> Item:
     question, titles = one.question, {name: phase_title(name) for name in one.answers}
     options = tuple(
         OptionRow(
@@ -166,7 +166,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         for option in question.options
     )
     replies = tuple(
-        Reply(
+        ShownReply(
             titles[name],
             None if answer.said is None else _cut(answer.said),
             answer.outcome,
@@ -194,11 +194,11 @@ def asked_text(question: Question) -> str:
     return readable_question(replace(question, text=_cut(question.text)), longest=_LONGEST_EARLIER)
 
 
-def _outcome(one: Answered) -> str:
+def _outcome(one: AnsweredQuestion) -> str:
     return "wrong" if one.last.outcome == "unreadable" else one.last.outcome
 
 
-def _counts(answered: Sequence[Answered]) -> tuple[tuple[str, int], ...]:
+def _counts(answered: Sequence[AnsweredQuestion]) -> tuple[tuple[str, int], ...]:
     changes = [one.change for one in answered]
     if any(changes):
         return tuple((_CHANGE_TITLES[name], changes.count(name)) for name in CHANGES if name)

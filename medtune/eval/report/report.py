@@ -13,7 +13,17 @@ from medtune.eval.benchmark import Paper, PaperOf
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_table, collapse_table
-from medtune.eval.report.charts import BarChart, LineChart, Scale, Tick, axis, facet_chart, loss_chart, validation_chart
+from medtune.eval.report.charts import (
+    AxisSpan,
+    BarChart,
+    LineChart,
+    Tick,
+    axis,
+    facet_chart,
+    loss_chart,
+    validation_chart,
+)
+from medtune.eval.report.counts import counts_table
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
 from medtune.eval.report.result_tables import (
@@ -106,7 +116,7 @@ def _agreement(id_: str, found: Agreement) -> AgreementChart:
     lines = {"bias": found.bias, "lower limit": found.low, "upper limit": found.high}
     start, end, x_ticks = axis(means, share=False)
     bottom, top, y_ticks = axis([*(said - truth for truth, said in found.pairs), *lines.values()], share=False)
-    across, down = Scale(start, end), Scale(top, bottom)
+    across, down = AxisSpan(start, end), AxisSpan(top, bottom)
     unit = f" {found.unit}" if found.unit else ""
     return AgreementChart(
         id=id_,
@@ -144,7 +154,7 @@ class Reproduction:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     run: RunData
     source: Paper
     headline: Headline
@@ -156,6 +166,7 @@ class Report:
     curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
     audit: ReportTable
     collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
+    counts: ReportTable  # The questions that the primary numbers count.
     metrics: ReportTable  # Every metric of every parser under every condition.
     agreements: tuple[AgreementChart, ...]  # Bland and Altman's figure of each kind of measured number.
     reliability: tuple[ReliabilityChart, ...]  # One reliability chart for each phase that has a calibration.
@@ -165,11 +176,11 @@ class Report:
     reproduction: Reproduction  # The facts with which the run can be reproduced.
 
 
-def run_report(run: RunData, paper_of: PaperOf) -> Report:
+def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
     """Returns the parts of a run's report."""
     shown = gallery(run)
     curves = (loss_chart(run), validation_chart(run))
-    return Report(
+    return RunReport(
         run=run,
         source=paper_of(run.results.benchmark) or Paper(spoken(run.results.benchmark), "", "", None),
         headline=headline(run, num_patients=shown.num_patients),
@@ -180,6 +191,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
         curves=tuple(curve for curve in curves if curve is not None),
         audit=audit_table(run),
         collapse=collapse_table(run),
+        counts=counts_table(run),
         metrics=metrics_table(run),
         agreements=tuple(agreement_charts(run)),
         reliability=tuple(reliability_charts(run)),

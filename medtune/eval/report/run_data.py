@@ -53,6 +53,7 @@ class RunData:
     weights: Mapping[str, str]  # Part of the model -> the origin of its weights.
     audit: AuditFile | None  # The content of audit.json; None if no audit was made.
     doctor: DoctorFile | None  # The content of doctor.json; None if the checkpoint was not proven.
+    questions: Path | None  # The prepared folder that the user names; None for the one that is found.
     # The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
@@ -96,7 +97,12 @@ class RunData:
         return found.get(name) if isinstance(found, dict) else None
 
 
-def read_run(folder: Path) -> RunData:
+def read_run(folder: Path, *, questions: Path | None = None) -> RunData:
+    """Returns what a run wrote.
+
+    Args:
+        questions: The prepared folder of the run, if it has been moved from `data.root`; with None it is looked for.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such run folder")
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")
@@ -113,6 +119,7 @@ def read_run(folder: Path) -> RunData:
         weights=read_json(weights, dict[str, str]) if weights.is_file() else {},
         audit=read_json(audit, AuditFile) if audit.is_file() else None,
         doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
+        questions=questions,
         curves=_curves(folder / "metrics.csv", ("train/loss", f"val/{results.primary.name}")),
     )
 

@@ -10,7 +10,7 @@ from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answer_classes import matrix_table
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS
 from medtune.eval.report.html import render
-from medtune.eval.report.report import Report, run_report
+from medtune.eval.report.report import RunReport, run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.several import runs_html, runs_markdown, several_runs
 from medtune.eval.report.table import banner_lines, escaped, markdown_row, table_lines
@@ -20,12 +20,12 @@ _MATRICES = (
 )
 
 
-def run_markdown(report: Report) -> str:
+def run_markdown(report: RunReport) -> str:
     """Returns the report of a run as Markdown, in which texts from data and models are escaped."""
     return "\n".join(_run_lines(report)) + "\n"
 
 
-def _run_lines(report: Report) -> Iterator[str]:
+def _run_lines(report: RunReport) -> Iterator[str]:
     run, top, made = report.run, report.headline, report.reproduction
     yield from (f"# {escaped(report.source.title)}: {escaped(run.results.model)}", "")
     yield from banner_lines(top.banners)
@@ -61,7 +61,7 @@ def _run_lines(report: Report) -> Iterator[str]:
     if report.reliability:
         yield from ("## Calibration", "", *table_lines(report.calibration))
     yield from _paper_lines(report)
-    yield from ("## All metrics", "", *table_lines(report.metrics))
+    yield from ("## All metrics", "", *table_lines(report.counts), *table_lines(report.metrics))
     yield from ("## How to reproduce", "", *_code(made.command), "")
     yield from (f"- {escaped(note)}" for note in made.weight_notes)
     for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
@@ -69,7 +69,7 @@ def _run_lines(report: Report) -> Iterator[str]:
             yield from ("", f"| {name} | |", "|---|---|", *(markdown_row(map(escaped, fact)) for fact in facts))
 
 
-def _class_lines(report: Report) -> Iterator[str]:
+def _class_lines(report: RunReport) -> Iterator[str]:
     if report.classes is None:
         return
     yield from ("## By answer", "", _MATRICES, "")
@@ -80,7 +80,7 @@ def _class_lines(report: Report) -> Iterator[str]:
     yield from table_lines(report.classes.brier)
 
 
-def _paper_lines(report: Report) -> Iterator[str]:
+def _paper_lines(report: RunReport) -> Iterator[str]:
     if not report.papers:
         return
     yield from ("## Beside the published results", "")
@@ -99,9 +99,23 @@ def _code(text: str) -> list[str]:
 HTML, MARKDOWN = "report.html", "report.md"
 
 
-def write_report(folder: Path, paper_of: PaperOf) -> Path:
-    """Writes the report of a run into its folder and returns the path of report.html."""
-    report = run_report(read_run(folder), paper_of)
+_PICTURE = b"data:image/jpeg"
+
+
+def write_report(folder: Path, paper_of: PaperOf, *, questions: Path | None = None) -> Path:
+    """Writes the report of a run into its folder and returns the path of report.html.
+
+    Where its questions are not at hand, a report that shows them is not replaced by one without.
+
+    Args:
+        questions: The prepared folder of the run, if it has been moved from `data.root`; with None it is looked for.
+    """
+    report = run_report(read_run(folder, questions=questions), paper_of)
+    if (missing := report.gallery.missing) and (folder / HTML).is_file() and _PICTURE in (folder / HTML).read_bytes():
+        raise FileNotFoundError(
+            f"{folder / HTML}: the new report would lack the questions and pictures that this one shows. {missing} "
+            "Give the folder by --questions DIR, or delete the report"
+        )
     return _write(folder, run_html(report), run_markdown(report))
 
 
@@ -116,7 +130,7 @@ def write_runs(folders: Sequence[Path], out: Path) -> Path:
     return _write(out, runs_html(runs), runs_markdown(runs))
 
 
-def run_html(report: Report) -> str:
+def run_html(report: RunReport) -> str:
     sections = {
         "result": "Result",
         "breakdown": "By task" if report.facets else "",

@@ -59,7 +59,7 @@ def within_tolerance() -> Metric:
 def _is_within(row: ParsedReply) -> float:
     tolerance, truth = row.question.printed[TOLERANCE], _number(row.question.answer)
     most = abs(truth) * float(tolerance[:-1]) / 100 if tolerance.endswith("%") else float(tolerance)
-    said = _said(row)
+    said = _finite_number(row)
     return float(said is not None and abs(said - truth) <= most * (1 + 1e-9))
 
 
@@ -67,7 +67,7 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _said(row: ParsedReply) -> float | None:
+def _finite_number(row: ParsedReply) -> float | None:
     """Returns the number of a reply; None where a parser that reads nothing into replies gives no finite number."""
     try:
         said = _number(row.parsed or "")
@@ -97,7 +97,7 @@ def number_tables(rows: Sequence[ParsedReply]) -> list[Table]:
     groups |= {name: texts[name] for name in often[:MOST_TEXTS]} if len(texts) > len(groups) else {}
     errors, agreements, points = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[Agreement]()
     for (text, unit), asked in groups.items():
-        read = [(row.question, said) for row in asked if (said := _said(row)) is not None]
+        read = [(row.question, said) for row in asked if (said := _finite_number(row)) is not None]
         patients = [question.patient_id for question, _ in read]
         off = np.array([said - _number(question.answer) for question, said in read])
         within = within_tolerance().covered(asked)

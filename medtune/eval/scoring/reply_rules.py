@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply
+from medtune.eval.scoring.counted import counted
 from medtune.eval.scoring.tables import Cell, Table
 
 TITLE = "The same replies by the rules of other tools"
@@ -52,9 +53,8 @@ def rules_table(
 
 
 def _own_cells(rows: Sequence[ParsedReply], metrics: Mapping[str, Metric], columns: Sequence[str]) -> list[Cell]:
-    scored = [row for row in rows if not row.unscored]
-    covered = {name: metrics[name].covered(scored) for name in columns if name in metrics}
-    return [metrics[name].value(covered[name]) if covered.get(name) else None for name in columns]
+    found = {name: counted(rows, metrics[name]).rows for name in columns if name in metrics}
+    return [metrics[name].value(found[name]) if found.get(name) else None for name in columns]
 
 
 def _text(row: ParsedReply) -> str:

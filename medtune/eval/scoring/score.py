@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from medtune.data.catalog import nearest
@@ -12,6 +12,7 @@ from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
+from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
@@ -90,8 +91,6 @@ def _note(notes: Sequence[Sequence[str]], place: int) -> str:
     return " ".join(f"Pass {number}: {note}" for number, note in enumerate(said, start=1) if note)
 
 
-_Chosen = Callable[[str, Sequence[ParsedReply]], Sequence[ParsedReply]]
-"""A function of (parser, its rows) that returns the rows to count."""
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 
@@ -159,13 +158,13 @@ def score_phase(
     replies, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
     parser = _parser(parser, replies["image"], benchmark)
     metric = benchmark.primary_metric
-    rows = metric.covered(replies["image"][parser])
+    rows = counted(replies["image"][parser], metric).about
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     learnt = train.answers if isinstance(train, TrainSplit) else train_answers(train)
     baselines = blind([row.question for row in rows], learnt, metric)
     # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
-    unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
+    unseeing = {condition: counted(replies.get(condition, {}).get(parser, ()), metric).about for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     passes = metric.by_pass(rows)
 
@@ -187,7 +186,8 @@ def score_phase(
 
     metrics = benchmark.metrics if text_model is None else {**benchmark.metrics, BERTSCORE: mean_f1(text_model)}
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
-    replied = _asked_for_replies(questions, predictions, benchmark)
+    alone = {name: reads_replies_alone(name, questions, predictions, benchmark.parsers) for name in benchmark.parsers}
+    _, *others = parts(replies["image"][parser], benchmark)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
@@ -198,13 +198,13 @@ def score_phase(
         },
         metrics={
             condition: {
-                name: _every_metric(parsed if name == parser else replied(name, parsed), metrics)
+                name: _every_metric(parsed, metrics, replies_alone=name != parser and alone.get(name, False))
                 for name, parsed in parsers.items()
             }
             for condition, parsers in replies.items()
         },
         tables=(
-            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, replied)] for each in evidence.by_pass()]),
+            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()]),
             *benchmark.repeat_tables(evidence),
         ),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
@@ -212,35 +212,18 @@ def score_phase(
         cut=count_cut(predictions),
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         asked=len(questions),
-        outside=_outside(replies["image"][parser], benchmark),
+        outside={name: score_rows(found.about, benchmark.metrics[name]) for name, found in others},
         classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet),
         likelihoods=tuple(row for row in replies["image"].get(LIKELIHOOD, ()) if row.question.options),
         other_answers=other_answers(predictions, parser, benchmark),
     )
 
 
-def _asked_for_replies(
-    questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark
-) -> _Chosen:
-    """Returns a function that leaves out of the rows of a reply's parser the questions that were asked for no reply.
-
-    Those are the questions with options where likelihoods of them were read and there is no reply to any of them. To
-    count them as unanswered would make a wrong answer of each.
-    """
-    with_options = {question.id for question in questions if question.options}
-    readings = {prediction.key.reading for prediction in predictions if prediction.key.question_id in with_options}
-
-    def chosen(parser: str, rows: Sequence[ParsedReply]) -> Sequence[ParsedReply]:
-        if parser not in benchmark.parsers or readings != {"likelihood"}:
-            return rows
-        return [row for row in rows if not row.question.options]
-
-    return chosen
-
-
-def _rules(evidence: Evidence, benchmark: Benchmark, replied: _Chosen) -> list[Table]:
+def _rules(evidence: Evidence, benchmark: Benchmark, alone: Mapping[str, bool]) -> list[Table]:
     whole = {name: rows for name, rows in evidence.parsed["image"].items() if name in benchmark.parsers}
-    own = {name: rows for name in whole if (rows := replied(name, whole[name]))}
+    metric = benchmark.primary_metric
+    replied = {name: counted(rows, metric, replies_alone=alone[name]).asked for name, rows in whole.items()}
+    own = {name: rows for name, rows in replied.items() if rows}
     left_out = max((len(whole[name]) - len(own[name]) for name in own), default=0)
     note = f"Questions with options that were read by likelihood, and were asked for no reply, left out: {left_out:,}."
     return [
@@ -295,13 +278,12 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     Args:
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
-    parsed = [number for number, row in enumerate(rows) if not row.unscored]
-    unscored, repeats = len(rows) - len(parsed), num_passes(rows)
-    if not parsed:
+    found, repeats = counted(rows, metric), num_passes(rows)
+    unscored, places = found.why.count(WAITS), found.places
+    if not places:
         return Score(value=math.nan, n=0, ci95=None, unscored=unscored, repeats=repeats)
-    if unscored:
-        rows = [rows[number] for number in parsed]
-        passes = [each.part(parsed) for each in passes]
+    if len(places) < len(rows):
+        rows, passes = [rows[place] for place in places], [each.part(places) for each in passes]
     passes = passes or metric.by_pass(rows)
     statistic = mean_over_passes(passes)
     value, ci95 = statistic.value(), None
@@ -324,23 +306,29 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     )
 
 
-def _every_metric(rows: Sequence[ParsedReply], metrics: Mapping[str, Metric]) -> dict[str, Score]:
-    found = {name: metric.covered(rows) for name, metric in metrics.items()}
-    asked = [row.question for row in rows]
-    defined = [name for name, metric in metrics.items() if found[name] and metric.is_defined_on(asked)]
-    return {name: score_rows(found[name], metrics[name]) for name in defined}
+def _every_metric(
+    rows: Sequence[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool
+) -> dict[str, Score]:
+    found = {name: counted(rows, metric, replies_alone=replies_alone) for name, metric in metrics.items()}
+    defined = [
+        name
+        for name, each in found.items()
+        if each.about and metrics[name].is_defined_on([row.question for row in each.asked])
+    ]
+    return {name: score_rows(found[name].about, metrics[name]) for name in defined}
 
 
-def _outside(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
-    found: dict[str, Score] = {}
-    covers = benchmark.primary_metric.covers
-    while rows := [row for row in rows if not covers(row.question)]:
-        part = benchmark.for_part([row.question for row in rows])
-        covers = part.primary_metric.covers
-        if not (covered := part.primary_metric.covered(rows)):
-            break
-        found[part.primary] = score_rows(covered, part.primary_metric)
-    return found
+def parts(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[str, CountedRows]]:
+    """Yields the primary metric's name with its rows, and then those of each that is the first about any that are left.
+
+    Together they are about all questions that any metric is about.
+    """
+    found, name = counted(rows, benchmark.primary_metric), benchmark.primary
+    while found.about:
+        yield name, found
+        rest = found.left_out(NOT_ABOUT)
+        part = benchmark.for_part([row.question for row in rest])
+        found, name = counted(rest, part.primary_metric), part.primary
 
 
 def folds_of(rows: Sequence[ParsedReply]) -> list[str]:

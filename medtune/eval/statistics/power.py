@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PowerPlan:
     baseline: float  # Accuracy before, 0 to 1.
     gain: float
     questions_per_patient: float  # Mean number of questions about one patient, at least 1.
@@ -48,7 +48,7 @@ class Needed:
     design_effect: float
 
 
-def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
+def patients_needed(plan: PowerPlan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
     """Returns the smallest number of patients with which a two-sided test at `alpha` has the wanted power.
 
     >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
@@ -72,7 +72,7 @@ def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> N
     return Needed(most, math.ceil(most * plan.questions_per_patient), reached, plan.design_effect)
 
 
-def power_of(plan: Plan, patients: int, *, alpha: float = 0.05) -> float:
+def power_of(plan: PowerPlan, patients: int, *, alpha: float = 0.05) -> float:
     """Returns the power of a two-sided t test of the patients' mean changes, with 2 or more patients.
 
     Source: The noncentral t distribution of the test statistic: Cohen 1988, "Statistical Power Analysis", chapter 2.
@@ -109,7 +109,7 @@ def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
     return max(0.0, (between - within) / total) if total else 0.0
 
 
-def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequence[str], *, gain: float) -> Plan:
+def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequence[str], *, gain: float) -> PowerPlan:
     """Returns a plan for another gain, with assumptions that are estimated from two answered phases.
 
     If the gain is smaller by some percentage points, the share of changed answers is smaller by as many points, and all
@@ -120,7 +120,7 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
     change = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
     _, sizes = np.unique(np.asarray(clusters), return_counts=True)
     back_and_forth = float(np.mean(np.abs(change))) - abs(float(change.mean()))
-    return Plan(
+    return PowerPlan(
         baseline=float(np.mean(before)),
         gain=gain,
         questions_per_patient=float(sizes.mean()),
@@ -130,7 +130,7 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
     )
 
 
-def _check(plan: Plan, power: float, alpha: float) -> None:
+def _check(plan: PowerPlan, power: float, alpha: float) -> None:
     for name, value in (("baseline", plan.baseline), ("baseline + gain", plan.baseline + plan.gain)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} is {value:g}; an accuracy lies between 0 and 1")

@@ -14,7 +14,7 @@ from medtune.data.types import Interval
 from medtune.eval.scoring.tables import rank
 from medtune.eval.statistics.intervals import difference_of_two, normal_quantile, t_quantile
 from medtune.eval.statistics.patient_swaps import holm
-from medtune.eval.studies.published import Answers, Measured, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, PublishedColumn, PublishedTable
 
 NO_RESULT = "no answers of ours"
 NOT_PRINTED = "the paper prints no such cell"
@@ -23,7 +23,7 @@ NO_UNCERTAINTY = "the uncertainty of the printed value does not follow from a nu
 
 @dataclass(frozen=True, slots=True)
 class StudyAnswers:
-    """The answers of one row of a study.
+    """The answers of one row of a study to the questions of a benchmark.
 
     Attributes:
         name: The row's name.
@@ -31,6 +31,7 @@ class StudyAnswers:
         runs: The answers of each seed, or of the one run; empty where there are none yet.
         departures: What differs from the paper, in words.
         apart: Why ours must not be compared with the paper at all, such as simulated data; "" if it may.
+        benchmark: The benchmark; "" in a study of one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class StudyAnswers:
     runs: Sequence[Answers]
     departures: tuple[str, ...] = ()
     apart: str = ""
+    benchmark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,15 @@ class StudyCell:
 
 def study_cells(tables: Sequence[PublishedTable], rows: Sequence[StudyAnswers]) -> list[StudyCell]:
     """Returns every cell of every row, table by table, with Holm's correction over all tests of the study."""
-    cells = [_cell(table, column, row) for table in tables for row in rows for column in table.columns]
+    of = {(row.name, row.benchmark): row for row in rows}
+    names = [*dict.fromkeys(row.name for row in rows)]
+    cells = [
+        _cell(table, column, of[name, column.benchmark])
+        for table in tables
+        for name in names
+        for column in table.columns
+        if (name, column.benchmark) in of
+    ]
     tested = [place for place, cell in enumerate(cells) if cell.p is not None]
     adjusted = holm([cells[place].p or 0.0 for place in tested]).p_values if tested else ()
     for place, p in zip(tested, adjusted, strict=True):
@@ -105,8 +115,8 @@ def _cell(table: PublishedTable, column: PublishedColumn, row: StudyAnswers) -> 
     )
     if ours is None:
         return replace(cell, why=NO_RESULT)
-    if row.apart:
-        return replace(cell, why=row.apart)
+    if why := row.apart or next(filter(None, map(column.unlike, row.runs)), ""):
+        return replace(cell, why=why)
     cell = replace(cell, rank=_rank(table, column, ours.value))
     if printed is None:
         return replace(cell, why=NOT_PRINTED)
@@ -148,7 +158,7 @@ def _p(difference: float, low: float, high: float) -> float:
     return 2 * NormalDist().cdf(-normal_quantile() * abs(difference) / reach)
 
 
-def over_seeds(found: Sequence[Measured]) -> Measured:
+def over_seeds(found: Sequence[CellValue]) -> CellValue:
     """Returns the mean over seeds; its interval contains those of the patients and of the seeds, square and add.
 
     >>> one = Measured(0.5, 10, lambda: Interval(0.4, 0.6))
@@ -158,10 +168,10 @@ def over_seeds(found: Sequence[Measured]) -> Measured:
     if len(found) == 1:
         return found[0]
     values = [each.value for each in found]
-    return Measured(math.fsum(values) / len(values), found[0].n, lambda: _interval_over_seeds(found))
+    return CellValue(math.fsum(values) / len(values), found[0].n, lambda: _interval_over_seeds(found))
 
 
-def _interval_over_seeds(found: Sequence[Measured]) -> Interval | None:
+def _interval_over_seeds(found: Sequence[CellValue]) -> Interval | None:
     number, intervals = len(found), [each.ci95 for each in found]
     if any(each is None for each in intervals):
         return None

@@ -6,9 +6,10 @@ from functools import partial
 
 from medtune.data.types import Condition, Interval, Question
 from medtune.eval.metric import Metric, ParsedReply, every_question
+from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import correctness, score_rows
 from medtune.eval.statistics.intervals import mean_interval, normal_quantile, statistic_gain_interval, wilson
-from medtune.eval.studies.published import Answers, Measure, Measured, Phase, PrintedInterval
+from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, PrintedInterval, no_interval
 
 
 def of_metric(
@@ -21,18 +22,55 @@ def of_metric(
 ) -> Measure:
     """Returns the measure that is a metric on some of the questions; `scale` is 100 for a percentage."""
 
-    def measure(answers: Answers) -> Measured | None:
+    def measure(answers: Answers) -> CellValue | None:
         rows = covered(answers, phase, condition, lambda each: metric.covers(each) and covers(each))
         if not rows or not metric.is_defined_on([row.question for row in rows]):
             return None
         value = metric.value(rows)
         return (
-            Measured(scale * value, len(rows), partial(_interval, metric, rows, scale))
+            CellValue(scale * value, len(rows), partial(_interval, metric, rows, scale))
             if math.isfinite(value)
             else None
         )
 
     return measure
+
+
+def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1.0, is_mean: bool = True) -> Measure:
+    """Returns the measure that is a number of another tool's rule on the generated replies.
+
+    Args:
+        phase: The phase; None is the last that was answered.
+        is_mean: Whether the number is the mean of those of single replies; one of a whole corpus has no interval.
+    """
+
+    def measure(answers: Answers) -> CellValue | None:
+        of_phase = [*answers][-1] if phase is None else phase
+        rows = answers[of_phase].rows("image") if of_phase in answers else ()
+        said = [row.prediction.text if row.prediction is not None else None for row in rows]
+        if all(text is None for text in said):
+            return None
+        replies = [(row.question, text or "") for row, text in zip(rows, said, strict=True)]
+        value = rule.score(replies).get(name)
+        if value is None:
+            return None
+        single = [(pair[0].patient_id, rule.score([pair]).get(name)) for pair in replies]
+        counted = [(patient, each) for patient, each in single if each is not None]
+        interval = partial(_interval_of_mean, value, counted, scale) if is_mean else no_interval
+        return CellValue(scale * value, len(counted), interval)
+
+    return measure
+
+
+_ROUNDING = 1e-9
+
+
+def _interval_of_mean(value: float, counted: Sequence[tuple[str, float]], scale: float) -> Interval | None:
+    values = [each for _, each in counted]
+    if not values or abs(math.fsum(values) / len(values) - value) > _ROUNDING:
+        return None
+    low, high = mean_interval(values, [patient for patient, _ in counted])
+    return Interval(scale * low, scale * high)
 
 
 def _interval(metric: Metric, rows: Sequence[ParsedReply], scale: float) -> Interval | None:
@@ -50,7 +88,7 @@ def gain_of(
 ) -> Measure:
     """Returns the measure of a metric on the answers of a phase under a condition minus others, paired by question."""
 
-    def measure(answers: Answers) -> Measured | None:
+    def measure(answers: Answers) -> CellValue | None:
         sides = [
             {row.question.id: row for row in covered(answers, *side, lambda each: metric.covers(each) and covers(each))}
             for side in (before, after)
@@ -61,7 +99,7 @@ def gain_of(
     return measure
 
 
-def _gain(metric: Metric, before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, scale: float) -> Measured:
+def _gain(metric: Metric, before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, scale: float) -> CellValue:
     def interval() -> Interval:
         patients = [row.question.patient_id for row in before]
         right = correctness(before), correctness(after)
@@ -74,7 +112,7 @@ def _gain(metric: Metric, before: Sequence[ParsedReply], after: Sequence[ParsedR
         )
         return Interval(scale * low, scale * high)
 
-    return Measured(scale * (metric.value(after) - metric.value(before)), len(before), interval)
+    return CellValue(scale * (metric.value(after) - metric.value(before)), len(before), interval)
 
 
 def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
@@ -84,7 +122,7 @@ def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
         chosen: Returns for each question whether it counts, and its patient.
     """
 
-    def measure(answers: Answers) -> Measured | None:
+    def measure(answers: Answers) -> CellValue | None:
         found = chosen(answers)
         if not found:
             return None
@@ -94,7 +132,7 @@ def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
             low, high = mean_interval([float(each) for each, _ in found], [patient for _, patient in found])
             return Interval(n * low, n * high)
 
-        return Measured(float(sum(each for each, _ in found)), n, interval)
+        return CellValue(float(sum(each for each, _ in found)), n, interval)
 
     return measure
 

@@ -28,6 +28,8 @@ def tables_of_run(
         unlike_published: Why ours must not stand there, as a clause; "" if it may.
         more: Further values of ours, by label and column, such as those of guessing; they have no rank.
     """
+    unlike = next((said for each in ours.values() for column in table.columns if (said := column.unlike(each))), "")
+    unlike_published = unlike_published or unlike
     own = {label: _values(table, answers) for label, answers in ours.items()}
     show = _turned if table.is_turned else _in_rows
     return show(table, own, more or {}, unlike_published)

@@ -36,6 +36,7 @@ class StudyRun:
     """One run, or one file of predictions, behind a row of a study."""
 
     row: str
+    benchmark: str
     seed: int | None
     what: str  # The recipe, or what gave the answers.
     folder: str
@@ -63,7 +64,7 @@ class StudyReport:
     name: str
     title: str
     scale: str
-    benchmark: str
+    benchmarks: tuple[str, ...]
     source: str
     banners: tuple[tuple[str, str], ...]
     tables: tuple[PublishedTable, ...]
@@ -96,7 +97,7 @@ class StudyFile:
     study: str
     title: str
     scale: str
-    benchmark: str
+    benchmarks: list[str]
     source: str
     banners: list[list[str]]
     cells: list[dict[str, object]]
@@ -112,11 +113,11 @@ def study_document(report: StudyReport) -> StudyFile:
         study=report.name,
         title=report.title,
         scale=report.scale,
-        benchmark=report.benchmark,
+        benchmarks=list(report.benchmarks),
         source=report.source,
         banners=[list(each) for each in report.banners],
         cells=[_plain_cell(cell) for cell in report.cells],
-        departures={row.name: [*([row.apart] if row.apart else []), *row.departures] for row in report.rows},
+        departures={_of(report, row): [*([row.apart] if row.apart else []), *row.departures] for row in report.rows},
         runs=[asdict(run) for run in report.runs],
         left_out=dict(report.left_out),
         missing=list(report.missing),
@@ -142,40 +143,44 @@ def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
     return Table(title, ("", *columns), tuple(across), notes)
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     label: str
     kind: str  # Published, ours or the difference.
     texts: Mapping[str, Cell]  # By column; one that is not there has no text.
 
 
-def _lines(report: StudyReport, table: PublishedTable) -> list[Line]:
+def _lines(report: StudyReport, table: PublishedTable) -> list[TableLine]:
     """Returns the published rows that nothing of ours is compared with, then for each row of ours what it has."""
     cells = report.of_table(table)
     taken = {row.published for row in report.rows}
     found = [_printed_line(table, model, model) for model in table.printed if model not in taken]
-    for row in report.rows:
-        if row.published in table.printed:
-            label = row.name if row.name == row.published else f"{row.name} / {row.published}"
-            found.append(_printed_line(table, label, str(row.published)))
-        mine = {column.name: cells[row.name, column.name] for column in table.columns}
-        found.append(Line(row.name, OURS, {name: _ours_text(cell) for name, cell in mine.items()}))
+    for name, published in dict.fromkeys((row.name, row.published) for row in report.rows):
+        if published in table.printed:
+            label = name if name == published else f"{name} / {published}"
+            found.append(_printed_line(table, label, str(published)))
+        mine = {column: cell for (row, column), cell in cells.items() if row == name}
+        found.append(TableLine(name, OURS, {column: _ours_text(table, cell) for column, cell in mine.items()}))
         if any(cell.difference is not None for cell in mine.values()):
-            texts = {name: _difference_text(table, cell) for name, cell in mine.items()}
-            found.append(Line(row.name, DIFFERENCE, texts))
+            texts = {column: _difference_text(table, cell) for column, cell in mine.items()}
+            found.append(TableLine(name, DIFFERENCE, texts))
     return found
 
 
-def _printed_line(table: PublishedTable, label: str, model: str) -> Line:
+def _printed_line(table: PublishedTable, label: str, model: str) -> TableLine:
     printed = table.printed[model]
-    return Line(
+    return TableLine(
         label, PRINTED, {name: plain(value, table.column(name).printed_digits) for name, value in printed.items()}
     )
 
 
-def _ours_text(cell: StudyCell) -> Cell:
+def _ours_text(table: PublishedTable, cell: StudyCell) -> Cell:
+    """Returns ours with its interval, with one decimal more than is printed; counts have none."""
     if cell.ours is None:
         return None
-    return f"{plain(cell.ours)} ({span(cell.ci95)})" if cell.ci95 else plain(cell.ours)
+    printed = table.column(cell.column).printed_digits
+    digits = printed + 1 if printed else 0
+    value = plain(cell.ours, digits)
+    return f"{value} ({span(cell.ci95, digits)})" if cell.ci95 else value
 
 
 def _difference_text(table: PublishedTable, cell: StudyCell) -> Cell:
@@ -211,18 +216,38 @@ def _interval(interval: Interval | None, *, sign: bool = False) -> str | None:
 
 def run_table(report: StudyReport) -> Table:
     """Returns a row for each run behind the study."""
-    columns = ("row", "seed", "answers by", "folder", "data", "metric", "zero-shot", "final", "gain")
+    columns = ("row", "benchmark", "seed", "answers by", "folder", "data", "metric", "zero-shot", "final", "gain")
     rows = [
-        (run.row, run.seed, run.what, run.folder, run.data_hash[:12], run.metric, run.zero_shot, run.final, run.gain)
+        (
+            run.row,
+            run.benchmark,
+            run.seed,
+            run.what,
+            run.folder,
+            run.data_hash[:12],
+            run.metric,
+            run.zero_shot,
+            run.final,
+            run.gain,
+        )
         for run in report.runs
     ]
     return Table("Runs", columns, tuple(rows))
 
 
+def _of(report: StudyReport, row: StudyAnswers) -> str:
+    """Returns the name of a row, with the benchmark that it was asked where the study has several."""
+    return f"{row.name}, {row.benchmark}" if len({each.benchmark for each in report.rows}) > 1 else row.name
+
+
 def departure_table(report: StudyReport) -> Table:
     """Returns for each row what differs from the paper, in words."""
     rows = [
-        (row.name, row.published, "; ".join([*([row.apart] if row.apart else []), *row.departures]) or "none is known")
+        (
+            _of(report, row),
+            row.published,
+            "; ".join([*([row.apart] if row.apart else []), *row.departures]) or "none is known",
+        )
         for row in report.rows
     ]
     return Table("What differs from the paper", ("row", "compared with", "departures"), tuple(rows))
@@ -239,10 +264,10 @@ def charts(report: StudyReport) -> list[BarChart]:
     made = []
     for table in report.tables:
         cells = report.of_table(table)
-        for place, row in enumerate(report.rows):
+        for place, name in enumerate(dict.fromkeys(row.name for row in report.rows)):
             bars = []
             for column in table.columns[:DRAWN]:
-                cell = cells[row.name, column.name]
+                cell = cells[name, column.name]
                 known = [
                     Measure(kind, value, interval)
                     for kind, value, interval in ((PRINTED, cell.printed, None), (OURS, cell.ours, cell.ci95))
@@ -251,7 +276,7 @@ def charts(report: StudyReport) -> list[BarChart]:
                 if cell.ours is not None:
                     bars.append((column.name, known, None))
             if bars:
-                title = f"{row.name}: {table.title}"
+                title = f"{name}: {table.title}"
                 made.append(bar_chart(f"{table.name}-{place}", title, bars, between=" | "))
     return made
 

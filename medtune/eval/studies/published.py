@@ -5,7 +5,7 @@ number of questions behind it; where that number is not printed, it is that of o
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from medtune.data.types import Condition, Interval, Question
@@ -47,8 +47,13 @@ def no_interval() -> Interval | None:
     return None
 
 
+def compared_freely(answers: Answers) -> str:
+    """Returns "", for a column whose printed values ours may always be compared with."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CellValue:
     """A cell of ours: its value in the unit of the column, and the number of questions that it counts."""
 
     value: float
@@ -61,7 +66,7 @@ class Measured:
         return self.interval()
 
 
-Measure = Callable[[Answers], Measured | None]
+Measure = Callable[[Answers], CellValue | None]
 """Returns our value for a cell; None where the answers do not give it."""
 PrintedInterval = Callable[[float, int], Interval]
 """Returns the 95 % interval of a printed value behind which are so many questions."""
@@ -81,6 +86,9 @@ class PublishedColumn:
         n: The number of questions behind a printed value; None where the paper does not say it.
         printed_digits: The number of decimals that the paper prints; ours is rounded to it before the two are compared.
         higher_is_better: None for a count, which is neither better nor worse.
+        unlike: Says why these answers must not be compared with the printed values of this column, such as another
+            rule, as a clause; "" where they may.
+        benchmark: The benchmark whose answers it reads, in a table over several; "" in a table of one.
     """
 
     name: str
@@ -91,6 +99,8 @@ class PublishedColumn:
     n: int | None = None
     printed_digits: int = 3
     higher_is_better: bool | None = True
+    unlike: Callable[[Answers], str] = compared_freely
+    benchmark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +148,39 @@ class PublishedTable:
 
     def column(self, name: str) -> PublishedColumn:
         return next(each for each in self.columns if each.name == name)
+
+
+def joined(parts: Mapping[str, tuple[str, PublishedTable]]) -> PublishedTable:
+    """Returns one table with the columns of those of several benchmarks side by side, and their rows by name.
+
+    Args:
+        parts: By the name of a benchmark, its title and its table; all have the same name.
+    """
+    first = next(iter(parts.values()))[1]
+    several = len(parts) > 1
+    columns: list[PublishedColumn] = []
+    printed: dict[str, dict[str, float]] = {}
+    intervals: dict[tuple[str, str], Interval] = {}
+    notes: list[str] = []
+    for benchmark, (title, table) in parts.items():
+        alone = len(table.columns) == 1
+        names = {
+            each.name: each.name if not several else title if alone else f"{title}, {each.name}"
+            for each in table.columns
+        }
+        columns += [replace(each, name=names[each.name], benchmark=benchmark) for each in table.columns]
+        for row, cells in table.printed.items():
+            printed.setdefault(row, {}).update({names[column]: value for column, value in cells.items()})
+        intervals |= {(row, names[column]): each for (row, column), each in table.printed_intervals.items()}
+        notes += [f"{title}: {note}" if several else note for note in table.notes]
+    return replace(
+        first,
+        title=first.title if not several else f"{', '.join(title for title, _ in parts.values())}: {first.name}",
+        source="; ".join(dict.fromkeys(table.source for _, table in parts.values())),
+        columns=tuple(columns),
+        printed=printed,
+        notes=tuple(notes),
+        ranked_by=first.ranked_by if not several else (),
+        unranked=frozenset().union(*(table.unranked for _, table in parts.values())),
+        printed_intervals=intervals,
+    )

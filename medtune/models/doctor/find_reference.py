@@ -22,11 +22,11 @@ from medtune.models.media_reader import read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date, set_thinking
+from medtune.models.transformers_vlm.conversation import clocked, marks_prefix
 from medtune.models.transformers_vlm.family import Family
-from medtune.models.transformers_vlm.generic.conversation import clocked, marks_prefix
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
-from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
+from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.tuning.quantize import Precise
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import Loading
@@ -351,6 +351,6 @@ def reference_of(
     if family.limit_videos is not None:
         reads = assembled.model.of_transformers.config.get_text_config().max_position_embeddings
         family.limit_videos(processor, loading.video_max_pixels, reads)
-    frames: FramesAs = "images" if family.video is as_images else "video"
+    frames: FramesAs = "images" if family.frames_as_images else "video"
     written = frames if family.processor_writes_videos else None
     return ProcessorReference(assembled, processor, frames=written, precise=precise, writes_answers=False)

@@ -21,7 +21,7 @@ from medtune.models.weights.checkpoint import BASE, fitting_facts, other_base
 from medtune.models.weights.export import is_exported
 
 
-class Held(NamedTuple):
+class FileTensor(NamedTuple):
     """A tensor of a file."""
 
     name: str
@@ -72,18 +72,18 @@ def _compared(model: Model, folder: Path | None, read_as: torch.dtype, published
     return True, f"{compared} tensors of {folder.name} equal those in memory bit by bit{more}"
 
 
-def _released(found: Mapping[str, Tensor]) -> Iterator[Held]:
+def _released(found: Mapping[str, Tensor]) -> Iterator[FileTensor]:
     for name, tensor in found.items():
-        yield Held(name, tensor, name)
+        yield FileTensor(name, tensor, name)
 
 
-def held_tensors(model: Model, folder: Path) -> Iterator[Held]:
+def held_tensors(model: Model, folder: Path) -> Iterator[FileTensor]:
     """Yields the tensors of a checkpoint of transformers, or of an exported folder, under the model's names."""
     if (folder / VISION_PROJECTOR_FILE).is_file():
         for name, tensor in _tensors([folder / VISION_PROJECTOR_FILE]):
-            yield Held(name, tensor, name)
+            yield FileTensor(name, tensor, name)
         for name, tensor in _tensors(sorted((folder / LANGUAGE_FOLDER).glob("*.safetensors"))):
-            yield Held(f"language.{name}", tensor, name)
+            yield FileTensor(f"language.{name}", tensor, name)
         return
     prefix = _prefix(model)
     for held in _translated(model.of_transformers, sorted(folder.glob("*.safetensors"))):
@@ -95,7 +95,7 @@ def _prefix(model: Model) -> str:
     return next(f"{name}." for name, module in model.named_modules() if module is whole)
 
 
-def _translated(whole: PreTrainedModel, paths: list[Path]) -> Iterator[Held]:
+def _translated(whole: PreTrainedModel, paths: list[Path]) -> Iterator[FileTensor]:
     """Yields the tensors of files as transformers' rules name and put them together, one at a time.
 
     Of the experts of a layer, which files hold one by one, transformers makes a single tensor.
@@ -117,14 +117,14 @@ def _translated(whole: PreTrainedModel, paths: list[Path]) -> Iterator[Held]:
         for name, sources in of_name.items():
             first, pattern = sources[0]
             if pattern is None:
-                yield Held(name, place[first].get_tensor(first), first)
+                yield FileTensor(name, place[first].get_tensor(first), first)
                 continue
             converter = deepcopy(made_by[pattern])
             for source, each in sources:
                 assert each is not None
                 converter.add_tensor(name, source, each, place[source].get_tensor(source))
             for made, tensor in converter.convert(name, model=whole, config=whole.config).items():
-                yield Held(made, tensor, first)
+                yield FileTensor(made, tensor, first)
 
 
 def _tensors(paths: list[Path]) -> Iterator[tuple[str, Tensor]]:

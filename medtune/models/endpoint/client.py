@@ -185,7 +185,7 @@ class ChatClient:
             except UnreadableReplyError as error:
                 if error.usage is not None or error.is_begun:
                     self.budget.pay(Reply("", None, usage=error.usage), estimate)
-                raise _AgainError(self._shown(str(error))) from None
+                raise _AgainError(self._excerpt(str(error))) from None
             except openai.BadRequestError as error:
                 if error.code not in _FILTERED:
                     raise
@@ -217,14 +217,14 @@ class ChatClient:
                 raise _AgainError(str(error.__cause__)) from None
             raise _AgainError(f"no connection ({type(error.__cause__).__name__})") from None
         except openai.APIStatusError as error:
-            status, said = error.status_code, self._shown(error.message)
+            status, said = error.status_code, self._excerpt(error.message)
             if (status in _RETRIED or status >= 500) and error.code != "insufficient_quota":
                 raise _AgainError(f"HTTP {status}: {said}", _asked_pause_s(error.response.headers)) from None
             _refuse(what, status, said)
         except openai.APIError as error:
-            raise _AgainError(self._shown(error.message)) from None
+            raise _AgainError(self._excerpt(error.message)) from None
 
-    def _shown(self, said: str) -> str:
+    def _excerpt(self, said: str) -> str:
         return " ".join(blotted(said, self._key).split())[:_SHOWN_CHARACTERS]
 
     def _wait(self, attempt: int, asked_s: float | None, what: str) -> None:

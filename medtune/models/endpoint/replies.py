@@ -44,7 +44,7 @@ class UnreadableReplyError(Exception):
         self.is_begun = is_begun
 
 
-class PromptRows(NamedTuple):
+class ServedPrompt(NamedTuple):
     """The tokens that the server read, as its `prompt_logprobs` names them."""
 
     total: int  # Number of tokens of the prompt.
@@ -62,7 +62,7 @@ class Reply:
     model: str | None = None
     usage: Tokens | None = None  # Tokens that were charged; None where the server does not say.
     # The tokens of the prompt; None where the server does not give their log-probabilities.
-    prompt: PromptRows | None = None
+    prompt: ServedPrompt | None = None
 
 
 def read_completion(text: str) -> Reply:
@@ -135,7 +135,7 @@ def _completion(body: Mapping[str, Any]) -> Reply:
     return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body), _prompt_rows(body))
 
 
-def _prompt_rows(body: Mapping[str, Any]) -> PromptRows | None:
+def _prompt_rows(body: Mapping[str, Any]) -> ServedPrompt | None:
     rows = body.get("prompt_logprobs")
     if not isinstance(rows, list) or not rows:
         return None
@@ -153,7 +153,7 @@ def _prompt_rows(body: Mapping[str, Any]) -> PromptRows | None:
             return None
         is_number = isinstance(value, int | float) and abs(value) < MOST_TOKENS
         found.append((int(id_), float(value) if isinstance(value, int | float) and is_number else None))
-    return PromptRows(len(rows), tuple(found))
+    return ServedPrompt(len(rows), tuple(found))
 
 
 def _usage(body: Mapping[str, Any]) -> Tokens | None:
@@ -210,7 +210,7 @@ class ReplyCache:
             held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
             text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
             tokens, prompt = Tokens(*usage) if isinstance(usage, list) else None, held.get("prompt")
-            rows = PromptRows(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
+            rows = ServedPrompt(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
             ended, named = (None if each is None else str(each) for each in (finish, model))
             return Reply(str(text), ended, named, tokens, rows)
         except (ValueError, LookupError, TypeError, RecursionError) as error:

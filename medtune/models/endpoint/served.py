@@ -36,9 +36,9 @@ from medtune.models.endpoint.replies import (
     MOST_ROWS,
     Asked,
     Budget,
-    PromptRows,
     Reply,
     ReplyCache,
+    ServedPrompt,
     num_requests,
     request_tokens,
     total_tokens,
@@ -95,7 +95,7 @@ def option_logprobs(replies: Sequence[Reply], *, what: str) -> tuple[tuple[float
     return tuple(sum(each) for each in found), tuple(map(len, found))
 
 
-def _option(asked: PromptRows, whole: PromptRows, behind: int, *, what: str) -> list[float]:
+def _option(asked: ServedPrompt, whole: ServedPrompt, behind: int, *, what: str) -> list[float]:
     number = whole.total - asked.total - behind
     if number < 2:
         raise OptionsError(f"{what}: the server's chat template writes no tokens for an option and the end of its turn")

@@ -1,1 +1,1 @@
-"""One module per sequence family: prompt and answer -> token ids, labels and media spans."""
+"""Prompt and answer -> token ids, labels and media spans: the sequence families, and how sequences share rows."""

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import MEDIA_MARK, Turn
@@ -126,12 +126,16 @@ def laid_out(context: Many[int], runs: Many[Run], *, axes: int) -> Laid:
         _, item, run = waiting.popleft()
         spans.append(Span(len(ids), len(ids) + len(run.offsets), item))
         ids += [each] * len(run.offsets)
-        positions += [
-            position + o if isinstance(o, int) else (position + o[0], position + o[1], position + o[2])
-            for o in run.offsets
-        ]
+        positions += _moved(run.offsets, position, axes)
         position += run.advance
     return Laid(tuple(ids), tuple(positions), tuple(spans), position)
+
+
+def _moved(offsets: tuple[Position, ...], by: int, axes: int) -> list[Position]:
+    if axes == 1:
+        return [by + place for place in cast("tuple[int, ...]", offsets)]
+    places = cast("tuple[tuple[int, int, int], ...]", offsets)
+    return [(by + time, by + row, by + column) for time, row, column in places]
 
 
 def at(position: int, axes: int) -> Position:

@@ -42,6 +42,7 @@ _DATED = re.compile(r"\b(?:strftime_now|date_string)\b")
 _ASKED, _ANSWER = "\ue000asked\ue000", "\ue000answer\ue000"
 _OPEN = re.compile(r"(?:<(think(?:ing)?|thought)>|\[(THINK)\]|◁(think)▷)\s*\Z")
 _EMPTY = re.compile(r"[<\[◁](think(?:ing)?|thought|THINK)[>\]▷]\s*[<\[◁]/\1[>\]▷]\s*")
+_LAST_EMPTY = re.compile(_EMPTY.pattern + r"\Z")
 _CLOSED = {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
 _SWITCH = re.compile(r"\benable_thinking\b")
 
@@ -97,9 +98,27 @@ def is_empty_thought(text: str) -> bool:
     return _EMPTY.fullmatch(text) is not None
 
 
+def without_empty_thought(text: str) -> str:
+    r"""Returns a text without the thought without words at its end, if there is one.
+
+    >>> without_empty_thought("assistant\n<think>\n\n</think>\n\n")
+    'assistant\n'
+    """
+    return _LAST_EMPTY.sub("", text)
+
+
 def opened_thought(processor: Any) -> str:
     """Returns the text with which the prompt for a reply opens a thought; "" if it opens none."""
-    found = _OPEN.search(_tried(processor, answered=False) or "")
+    return thought_begun(_tried(processor, answered=False) or "")
+
+
+def thought_begun(text: str) -> str:
+    r"""Returns the opening of the thought in which a text ends; "" if it ends in none.
+
+    >>> thought_begun("assistant\n<think>\n"), thought_begun("<think>\n\n</think>\n")
+    ('<think>\n', '')
+    """
+    found = _OPEN.search(text)
     return found.group() if found else ""
 
 

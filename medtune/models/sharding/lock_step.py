@@ -165,7 +165,7 @@ class Turns:
         is_stop = isinstance(error, KeyboardInterrupt)
         found = self._least(_STOP if is_stop else -1 - dist.get_rank(self._group))
         if found != _STOP:
-            self._told(-1 - found, f"{type(error).__name__}: {error}")
+            self._broadcast_message(-1 - found, f"{type(error).__name__}: {error}")
 
     def _agreed(self, wish: int) -> int:
         if self._is_over:
@@ -177,14 +177,14 @@ class Turns:
         if found == _STOP:
             raise StoppedInTurn
         failed = -1 - found
-        raise RanksFailedError(f"rank {failed} failed and the others stop: {self._told(failed, '')}")
+        raise RanksFailedError(f"rank {failed} failed and the others stop: {self._broadcast_message(failed, '')}")
 
     def _least(self, wish: int) -> int:
         wishes = torch.tensor([wish])
         dist.all_reduce(wishes, dist.ReduceOp.MIN, group=self._group)
         return int(wishes)
 
-    def _told(self, failed: int, message: str) -> str:
+    def _broadcast_message(self, failed: int, message: str) -> str:
         said = message.encode()[:_MESSAGE_BYTES]
         sent = torch.zeros(_MESSAGE_BYTES, dtype=torch.uint8)
         sent[: len(said)] = torch.tensor(list(said), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""The record of a family of transformers' vision-language models: its wiring, its sequences and its tower's inputs.
+"""The record of a family of transformers' vision-language models: its wiring and what its tower takes.
 
 A family passes images to the decoder in one of two ways:
 
@@ -13,18 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
-from medtune.data.types import Video
+from medtune.data.media.load import Shape
+from medtune.data.types import Frames, Video
 from medtune.models.attention import Carried, carried, sees
 from medtune.models.contract import Encoded
 from medtune.models.placing import placed
-from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.builder import refuse_several
 from medtune.models.sequence.packing import ShownSpan
+from medtune.models.transformers_vlm.conversation import Conversations
+from medtune.models.transformers_vlm.positions import on_grids
+from medtune.models.transformers_vlm.sequences import ProcessorSequences, placeholders_of
 from medtune.models.tuning.plan import PartName
 
 Pixels = Mapping[str, Tensor]
@@ -150,19 +154,6 @@ class Wiring:
     attends: bool = False
 
 
-class SequenceOf(Protocol):
-    """A function that makes the sequence family of a model from its processor."""
-
-    def __call__(self, processor: Any, *, config: Any, max_tokens: int) -> SequenceFamily:
-        """Returns the sequence family.
-
-        Args:
-            config: The checkpoint's configuration.
-            max_tokens: Number of tokens that the language model can read.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Family:
     """The facts about a family that medtune states itself; the rest is read from the checkpoint.
@@ -171,37 +162,70 @@ class Family:
         model_types: Values of `model_type` in config.json by which a checkpoint of the family is recognised.
         towers: Values of `model_type` in its tower's configuration; none where the family reads any tower.
         wiring: The parts of the model and the functions that run them.
+        on_grids: Whether positions have three axes (M-RoPE), on which visual tokens stand on the grids of their item.
+        writer: Returns a processor that writes videos as the model reads them, given the checkpoint's own; None where
+            that one does.
         pixels: Names of the processor's outputs for an image that the tower takes.
         video: Turns a video into the tower's arguments; None where the family takes no videos.
+        frames_as_images: Whether a video is written as so many images.
         any_size: Whether images keep their shape and are only scaled down above a number of pixels
             (`model.image_max_pixels`); otherwise all images are scaled to one size or cut into tiles.
         image_frames: Number of equal frames as which the processor counts an image in its limits of pixels.
         limit_videos: Sets the largest number of pixels of a frame (`model.video_max_pixels`; None takes the vendor's)
             and of a whole video in a processor, given the number of tokens that the language model reads; None where
             all frames are scaled to one size.
-        processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
-            transformers can be asked about one.
         one_item: Whether the family is shown one media item at a time, because its processor cuts or writes an image
             otherwise where others are shown with it; questions about several are refused.
     """
 
     model_types: tuple[str, ...]
     wiring: Wiring
-    sequence: SequenceOf
     pixels: tuple[str, ...]
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
     image_frames: int = 1
     limit_videos: Callable[[Any, int | None, int], None] | None = None
-    processor_writes_videos: bool = True
     one_item: bool = False
     towers: tuple[str, ...] = ()
+    on_grids: bool = False
+    frames_as_images: bool = False
+    writer: Callable[[Any], Any] | None = None
+
+    @property
+    def processor_writes_videos(self) -> bool:
+        """Whether the processor of transformers writes a video as the model reads it, so that it can be asked."""
+        return self.writer is None
 
     def reads(self, config: Any) -> bool:
         """Returns whether a checkpoint is of the family, by its configuration: its own type and that of its tower."""
         if not self.towers or config.model_type not in self.model_types:
             return config.model_type in self.model_types
         return config.vision_config.model_type in self.towers
+
+    def sequence(self, processor: Any, *, config: Any, max_tokens: int) -> ProcessorSequences:
+        """Returns the sequences of a model.
+
+        Args:
+            processor: The checkpoint's processor.
+            config: The checkpoint's configuration.
+            max_tokens: Number of tokens that the language model can read.
+        """
+        named = (*processor.image_token_ids[:1], *processor.video_token_ids[:1])
+        return ProcessorSequences(
+            processor,
+            Conversations(processor if self.writer is None else self.writer(processor)),
+            placeholders=placeholders_of(processor.tokenizer, frozenset(each for each in named if each is not None)),
+            max_tokens=max_tokens,
+            refuse=self._refuse,
+            positions=on_grids(processor, config) if self.on_grids else None,
+            frames_as_images=self.frames_as_images,
+        )
+
+    def _refuse(self, shapes: Sequence[Shape | None]) -> None:
+        if self.one_item:
+            refuse_several(len(shapes))
+        if self.video is None and any(isinstance(shape, Frames) for shape in shapes):
+            raise ValueError("this family takes no videos; choose another model.name")
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

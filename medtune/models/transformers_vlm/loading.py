@@ -15,9 +15,9 @@ from medtune.models.sequence.chat_template import opened_thought, set_date, set_
 from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
+from medtune.models.transformers_vlm.conversation import PREFIX_TEMPLATE, marks_prefix
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
-from medtune.models.transformers_vlm.generic.conversation import PREFIX_TEMPLATE, marks_prefix
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors, read_original

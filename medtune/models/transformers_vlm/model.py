@@ -19,12 +19,12 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from medtune.models.attention import take_columns
-from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of
+from medtune.models.contract import Encoded, Model, Reading, root_of
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
-from medtune.models.target_logprobs import read_targets, whole_logits_because
+from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
 from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.tuning.plan import PartName
@@ -78,27 +78,26 @@ class TransformersVlm(Model):
         ]
         return self._wiring.encode(self.whole, items)
 
-    def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens.
+    def forward(self, rows: PackedRows, encoded: Encoded | None, reading: Reading = Targets.read) -> Any:
+        """Returns what `reading` makes of the target tokens.
 
         Rows with and without media are read apart: transformers' cross-attention layers are skipped only where no row
         shows an image.
         """
         step = self._whole_rows(rows)
-        parts = [self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]
-        return joined(parts)
+        return reading(Targets([self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]))
 
-    def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> TargetLogprobs:
+    def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> OfStates:
         hidden_BLE = self._hidden(step.part(chosen), encoded, None)
         if len(chosen) == len(step.spans):
             read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
-            return read_targets(self.whole, read_TE, rows.target_id_T, rows.target_sequence_T)
+            return OfStates(self.whole, read_TE, rows.target_id_T, rows.target_sequence_T)
         number_B = torch.full((len(step.spans),), -1, device=rows.target_row_T.device)
         number_B[chosen] = torch.arange(len(chosen), device=number_B.device)
         row_T = number_B[rows.target_row_T]
         mine_T = row_T >= 0
         read_TE = hidden_BLE[row_T[mine_T], rows.target_place_T[mine_T]]
-        return read_targets(self.whole, read_TE, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
+        return OfStates(self.whole, read_TE, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
 
     def _hidden(self, step: Step, encoded: Encoded | None, cache: Cache | None) -> Tensor:
         if encoded is None and any(step.spans):

@@ -225,7 +225,7 @@ def _llama2_7b(vocab_size: int) -> LlamaConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class VisualTokens:
+class MerlinTokens:
     """Merlin's number of visual tokens: one, as in the paper, or 490, as in the release."""
 
     pooled: bool  # Whether the feature map is averaged to one token.
@@ -236,7 +236,7 @@ class VisualTokens:
         return 1 if self.pooled else 490
 
 
-POOLED, GRID = VisualTokens(pooled=True), VisualTokens(pooled=False)
+POOLED, GRID = MerlinTokens(pooled=True), MerlinTokens(pooled=False)
 
 
 def merlin() -> ZooEntry:
@@ -263,7 +263,7 @@ def merlin() -> ZooEntry:
     )
 
 
-def merlin_parts(tokens: VisualTokens) -> VolumeParts:
+def merlin_parts(tokens: MerlinTokens) -> VolumeParts:
     """Returns the parts at full size. RadLLaMA has the architecture of Llama 2 with 7 billion parameters.
 
     It adds tokens to Llama 2's, among them the stop token. Their number is read from the checkpoint.

@@ -1,1 +1,1 @@
-"""The commands of the command line `medtune`, one file for each, with its arguments and its work."""
+"""The commands of the command line `medtune` with their arguments and their work; related ones share a file."""

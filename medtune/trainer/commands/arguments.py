@@ -69,6 +69,17 @@ def add_split(parser: argparse.ArgumentParser, *, of: str) -> None:
     )
 
 
+def add_questions(parser: argparse.ArgumentParser) -> None:
+    """Adds --questions, the prepared folder of a run that has been moved."""
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        metavar="DIR",
+        help="The prepared folder of the run, if it has been moved (default: the recipe's data.root, or a folder with "
+        "the same data beside the run).",
+    )
+
+
 def add_run_folder(parser: argparse.ArgumentParser) -> None:
     """Adds --out, --resume and --limit, which all commands that write a run folder share."""
     parser.add_argument(

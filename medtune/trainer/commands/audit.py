@@ -12,7 +12,7 @@ from medtune.eval.audit.image_cues import split_probes
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.typed_json import write_document
-from medtune.trainer.commands.arguments import Commands, add_split
+from medtune.trainer.commands.arguments import Commands, add_questions, add_split
 from medtune.trainer.recipe.read import use_plugins_of_run
 from medtune.trainer.recipe.servers import refuse_unnamed_server
 
@@ -23,7 +23,8 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
         "--questions",
         type=Path,
         metavar="DIR",
-        help="The prepared folder of the benchmark to audit (default: none, and a run is audited).",
+        help="The prepared folder of the benchmark to audit, or that of the run, if it has been moved (default: none, "
+        "and the data of a run are looked for).",
     )
     add_split(parser, of="the benchmark to audit")
     parser.add_argument(
@@ -42,17 +43,18 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def audit_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    if options.questions is None:
-        return audit_run(Path(options.target), server=options.server)
+    if options.questions is None or (Path(options.target) / "recipe.yaml").is_file():
+        return audit_run(Path(options.target), questions=options.questions, server=options.server)
     return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
 
 
-def audit_run(root: Path, *, server: str | None = None) -> int:
+def audit_run(root: Path, *, questions: Path | None = None, server: str | None = None) -> int:
     """Writes ROOT/audit.json with all rows and writes the report anew, prints the table and returns 0.
 
     The model is asked on one device. If the run has not ended, no report is written; it is written when the run ends.
 
     Args:
+        questions: The prepared folder of the run, if it has been moved.
         server: The address of the server that may be asked, where a served model answered.
     """
     # These imports load torch, which the audit of a benchmark does not need.
@@ -66,7 +68,7 @@ def audit_run(root: Path, *, server: str | None = None) -> int:
         raise FileNotFoundError(
             f"{root}: no run is here (no recipe.yaml); to audit a benchmark, give its name and --questions DIR"
         )
-    experiment = open_run(root)
+    experiment = open_run(root, questions=questions)
     named = [] if server is None else [server]
     refuse_unnamed_server(experiment.recipe.model.endpoint, named, folder=root, how="--server ")
     phase = answered_phase(experiment)
@@ -75,7 +77,7 @@ def audit_run(root: Path, *, server: str | None = None) -> int:
     print(audit_with_model(experiment, phase, model))
     print(f"audit: {folder.audit}")
     if folder.results.is_file():
-        print(f"report: {write_report(folder.root, paper_of)}")
+        print(f"report: {write_report(folder.root, paper_of, questions=experiment.prepared.root)}")
     else:
         print(f"no report yet: the run has not ended (no {folder.results.name})")
     return 0
@@ -117,6 +119,7 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
         help="The folder to write the table of several runs to; a single run's report is written into its own folder "
         f"(default: {OUT}).",
     )
+    add_questions(parser)
 
 
 def report_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -127,7 +130,7 @@ def report_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
     elif options.out:
         raise ValueError("--out is for several runs; the report of one is written into its folder")
     else:
-        print(write_report(options.runs[0], paper_of))
+        print(write_report(options.runs[0], paper_of, questions=options.questions))
     return 0
 
 

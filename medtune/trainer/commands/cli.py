@@ -6,12 +6,14 @@ Only the module of the chosen command is imported, so that `medtune --help` and 
 import argparse
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
+from medtune.data.catalog import nearest
 from medtune.data.control_characters import without_controls
 from medtune.data.files import no_room, system_fault
 from medtune.data.plugins import name_folders
@@ -47,6 +49,7 @@ COMMANDS = {
     "score": Command("score", "scores predictions that any tool wrote"),
     "compare": Command("compare", "compares two runs, or a run and a file of predictions, question by question"),
     "report": Command("audit", "writes report.html and report.md of a run, or one table of several runs"),
+    "explain": Command("explain.command", "says why an answer of a run counted as it did, and what a number counts"),
     "judge": Command("judge", "lets a language model judge free answers, and scores them accordingly"),
     "audit": Command("audit", "looks for other explanations of a score, in a run or in a benchmark"),
     "power": Command("compare", "says how many patients it takes to detect a gain"),
@@ -103,6 +106,9 @@ def _status(arguments: list[str]) -> int:
     try:
         folders, rest = _split_plugins(arguments)
         name_folders(folders)
+        if not rest:
+            print(_first_words())
+            return 0
         options = parser([each for each in rest if each in COMMANDS][:1]).parse_args(rest)
         return int(options.command(options, arguments))
     except KeyboardInterrupt:
@@ -123,6 +129,19 @@ def _status(arguments: list[str]) -> int:
         raise
 
 
+def _first_words() -> str:
+    """Returns what `medtune` alone says: the commands, and the next three steps."""
+    width = max(map(len, COMMANDS))
+    lines = ["Fine-tunes medical vision-language models on the benchmarks that judge them.", ""]
+    lines += [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
+    return "\n".join([*lines, "", "Three next steps:", *(f"  {step}" for step in _STEPS)])
+
+
+_STEPS = (
+    "medtune list recipes                                     what can be run, and on which data",
+    "medtune init my_study --data data.csv --images pictures  a first recipe for questions of your own",
+    "medtune COMMAND --help                                   what a command takes",
+)
 _REFUSALS = (ValueError, FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
 _LOST_READER = "LostReaderError"
 """The error of a run whose process that reads media was killed; its module loads torch."""
@@ -146,9 +165,51 @@ def _fail(message: str) -> int:
     return FAILED
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose refusals say what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        if match := _CHOICE.search(message):
+            known = _QUOTED.findall(match["known"])
+            meant = _VERBS.get(match["given"])
+            message += f" Did you mean {meant!r}?" if meant in known else nearest(match["given"], known)
+        for argument in _UNKNOWN.sub("", message).split() if _UNKNOWN.match(message) else ():
+            key, equals, value = argument.partition("=")
+            if "." in key and equals:
+                message += f". Values of a recipe are given by --set {key.lstrip('-')}={value}"
+            elif key in _RECIPE_FILE:
+                message += ". The recipe is named without it: medtune COMMAND RECIPE"
+            elif key.startswith("--"):
+                known = [option for action in self._every_action() for option in action.option_strings]
+                message += nearest(key, known, cutoff=_SURE)
+        super().error(message)
+
+    def _every_action(self) -> Iterator[argparse.Action]:
+        for action in self._actions:
+            yield action
+            if isinstance(action, argparse._SubParsersAction):
+                for inner in action.choices.values():
+                    yield from inner._actions
+
+
+_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+_QUOTED = re.compile(r"'?([\w-]+)'?(?:, |$)")
+_UNKNOWN = re.compile(r"^unrecognized arguments: ")
+_RECIPE_FILE = ("--config", "--recipe", "-c", "--config-file", "--yaml")
+_SURE = 0.7
+_VERBS = {
+    **dict.fromkeys(("evaluate", "test", "benchmark"), "eval"),
+    **dict.fromkeys(("finetune", "fine-tune", "fit", "sft", "launch"), "run"),
+    **dict.fromkeys(("infer", "inference", "generate", "answer"), "predict"),
+    **dict.fromkeys(("merge", "merge-lora", "save"), "export"),
+    **dict.fromkeys(("new", "create"), "init"),
+}
+"""What other tools call a command, and ours."""
+
+
 def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """Returns the parser of all commands; only those in `names` are imported and have their arguments."""
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         prog="medtune", description="Fine-tunes medical vision-language models on the benchmarks that judge them."
     )
     whole.add_argument("--version", action="version", version=f"medtune {__version__}")

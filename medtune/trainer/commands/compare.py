@@ -21,8 +21,8 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import correctness, other_answers
 from medtune.eval.scoring.tables import Table, table_text
-from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
-from medtune.trainer.commands.arguments import Commands
+from medtune.eval.statistics.power import PowerPlan, patients_needed, plan_from, power_of
+from medtune.trainer.commands.arguments import Commands, add_questions
 from medtune.trainer.runs.answers import answered_rows
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 from medtune.trainer.runs.run_folder import RunFolder
@@ -49,7 +49,8 @@ def compare_arguments(parser: argparse.ArgumentParser) -> None:
         "--questions",
         type=Path,
         metavar="DIR",
-        help="The prepared folder, where it was moved since RUN_A was made (default: the data.root of RUN_A).",
+        help="The prepared folder, where it was moved since RUN_A was made (default: the data.root of RUN_A, or a "
+        "folder with the same data beside it).",
     )
     parser.add_argument(
         "--phase", choices=("zero_shot", "final"), help="The phase of the runs (default: the last that each run has)."
@@ -223,11 +224,12 @@ def power_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="The two-sided significance level, from 0 to 1 (default: %(default)s).",
     )
+    add_questions(parser)
 
 
-def _plan_of_run(root: Path, *, gain: float) -> Plan:
+def _plan_of_run(root: Path, *, questions: Path | None, gain: float) -> PowerPlan:
     """Returns a plan for a gain whose other numbers are measured on a finished run."""
-    before, after = scored_everywhere(answered_rows(open_finished(root)))
+    before, after = scored_everywhere(answered_rows(open_finished(root, questions=questions)))
     if not before:
         raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
     scores = correctness(before), correctness(after)
@@ -241,7 +243,8 @@ def power_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     run, gain, power, alpha = options.run, options.gain, options.power, options.alpha
     if run is None and (options.baseline is None or options.questions_per_patient is None):
         raise ValueError("give --baseline and --questions-per-patient, or --run RUN to take them from a run")
-    start = Plan(0.0, gain, 1.0, DEFAULT_ICC) if run is None else _plan_of_run(run, gain=gain)
+    nothing = PowerPlan(0.0, gain, 1.0, DEFAULT_ICC)
+    start = nothing if run is None else _plan_of_run(run, questions=options.questions, gain=gain)
     names = ("baseline", "questions_per_patient", "icc", "discordant")
     plan = replace(start, **{name: value for name in names if (value := getattr(options, name)) is not None})
     needed = patients_needed(plan, power=power, alpha=alpha)

@@ -26,13 +26,13 @@ from medtune.models.weights.write_adapter import Base, usage
 from medtune.trainer.commands.arguments import Commands, positive
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, place
-from medtune.trainer.exporting import DtypeChoice, ExportOptions, Written, write_and_prove
+from medtune.trainer.exporting import DtypeChoice, ExportOptions, WrittenExport, write_and_prove
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import ModelBlock, Recipe
 from medtune.trainer.runs.run_folder import RunFolder
 
 
-def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
+def model_card(written: WrittenExport, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
     """Returns the model card in Markdown, which names only the ends of paths; results are None without evaluation."""
     recipe = written.recipe
     benchmark, entry = find_benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name, recipe.model.weights)
@@ -81,7 +81,7 @@ def model_card(written: Written, results: RunData | None, *, label: DataLabel, f
     return "\n".join(lines) + "\n"
 
 
-def _front_matter(written: Written, base: Base, *, is_adapter: bool) -> list[str]:
+def _front_matter(written: WrittenExport, base: Base, *, is_adapter: bool) -> list[str]:
     is_local = Path(base.name).is_absolute() or Path(base.name).is_dir()
     hub = [f"base_model: {base.name}"] if base.name.count("/") == 1 and not is_local else []
     relation = [f"base_model_relation: {'adapter' if is_adapter else 'finetune'}"] if hub else []
@@ -100,7 +100,7 @@ def _results(run: RunData | None) -> list[str]:
     ]
 
 
-def _proof(written: Written) -> list[str]:
+def _proof(written: WrittenExport) -> list[str]:
     if written.proof is None:
         return [
             "Not proven: the folder was written without being compared with the trained model (`--no-proof`). "
@@ -109,7 +109,7 @@ def _proof(written: Written) -> list[str]:
     return [f"- {escaped(sentence)}" for sentence in written.proof.sentences()]
 
 
-def _use(written: Written, base: Base, folder: Path, *, is_adapter: bool) -> list[str]:
+def _use(written: WrittenExport, base: Base, folder: Path, *, is_adapter: bool) -> list[str]:
     model = written.recipe.model
     name = model.name
     if is_adapter:
@@ -214,7 +214,7 @@ def export_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
     return 0
 
 
-def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) -> Written:
+def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) -> WrittenExport:
     """Writes the model of a run into `out`, prints how to load it and returns what was written."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} is not empty; name another folder with --out")
@@ -241,7 +241,7 @@ def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) 
     return written
 
 
-def _tell(written: Written, out: Path, wanted: ExportOptions) -> None:
+def _tell(written: WrittenExport, out: Path, wanted: ExportOptions) -> None:
     size_mb = sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6
     what = "adapters written" if wanted.as_adapter else "adapters merged"
     print(f"{out}: {written.num_adapters} {what}, {size_mb:.0f} MB, {written.dtype}")

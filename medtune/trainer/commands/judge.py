@@ -74,7 +74,7 @@ def rescore_run(experiment: Experiment) -> str:
         )
     ]
     said += [table_text(table) for table in last.tables]
-    return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
+    return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of, questions=experiment.prepared.root)}"])
 
 
 def read_judge(file: Path | None, overrides: Sequence[str], *, run: Path | None) -> JudgeSettings:
@@ -107,7 +107,8 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
         "--questions",
         type=Path,
         metavar="DIR",
-        help="The prepared folder that the file of --predictions answers (default: none).",
+        help="The prepared folder that the file of --predictions answers, or that of the run, if it has been moved "
+        "(default: none, and the data of a run are looked for).",
     )
     add_split(parser, of="that prepared folder")
     parser.add_argument(
@@ -134,23 +135,24 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def judge_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune judge`: judges a run's answers, or compares the verdicts with a person's scores."""
-    if (options.predictions is None) != (options.questions is None):
-        raise ValueError("--predictions and --questions go together: a file, and the prepared folder that it answers")
+    if options.predictions is not None and options.questions is None:
+        raise ValueError("--predictions needs --questions: the prepared folder that the file answers")
     of_file = {"predictions": options.predictions, "questions": options.questions, "split": options.split}
     if options.agreement is not None:
         if options.predictions is not None:
             return show_agreement(answered_file(options.target, **of_file), options.agreement)
-        return show_agreement(answered_phase(Path(options.target), options.phase), options.agreement)
+        of_run = answered_phase(Path(options.target), options.phase, questions=options.questions)
+        return show_agreement(of_run, options.agreement)
     run = Path(options.target) if options.predictions is None else None
     settings = read_judge(options.judge, options.overrides, run=run)
     if options.predictions is not None:
         return judge_file(options.target, **of_file, settings=settings)
-    return judge_run(Path(options.target), settings)
+    return judge_run(Path(options.target), settings, questions=options.questions)
 
 
-def judge_run(root: Path, settings: JudgeSettings) -> int:
+def judge_run(root: Path, settings: JudgeSettings, *, questions: Path | None = None) -> int:
     """Judges every phase of a run, scores it again and writes its report anew; returns the exit status."""
-    experiment = _open_finished(root)
+    experiment = _open_finished(root, questions)
     phases = answered_phases(experiment)
     with opened_judge(settings, root / SPENDING) as judge:
         found = [judge_answers(judge, settings, phase) for phase in phases]
@@ -195,19 +197,19 @@ def answered_phases(experiment: Experiment) -> list[AnsweredFile]:
     return [AnsweredFile(path.parent.name.replace("_", "-"), path, questions, task) for path in paths]
 
 
-def answered_phase(root: Path, name: str | None) -> AnsweredFile:
+def answered_phase(root: Path, name: str | None, *, questions: Path | None = None) -> AnsweredFile:
     """Returns one phase of a run; None takes the last one."""
-    phases = answered_phases(_open_finished(root))
+    phases = answered_phases(_open_finished(root, questions))
     fitting_name = [phase for phase in phases if name is None or phase.predictions.parent.name == name]
     if not fitting_name:
         raise FileNotFoundError(f"{root}: the run has no phase {name!r}")
     return fitting_name[-1]
 
 
-def _open_finished(root: Path) -> Experiment:
+def _open_finished(root: Path, questions: Path | None) -> Experiment:
     if not RunFolder(root).results.is_file():
         raise FileNotFoundError(f"{root}: no finished run (no results.json); judge when it has ended")
-    return open_run(root)
+    return open_run(root, questions=questions)
 
 
 def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> AnsweredFile:

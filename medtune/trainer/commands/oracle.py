@@ -103,7 +103,9 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
     options.out.parent.mkdir(parents=True, exist_ok=True)
     taken = [group for group in groups if options.masks is None or group.media_id in cases]
     processes = min(options.processes, usable_cores())
-    found = _looked([_Look(benchmark.oracle, g, options.masks, cases.get(g.media_id, "")) for g in taken], processes)
+    found = _found_in_scans(
+        [_Look(benchmark.oracle, g, options.masks, cases.get(g.media_id, "")) for g in taken], processes
+    )
     predictions = _predictions(benchmark.oracle, groups, found)
     replace_file(options.out, map(format_line, predictions))
     good = {name: each for name, each in found.items() if not isinstance(each, str)}
@@ -117,7 +119,7 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
         print(f"{len(groups) - len(taken)} scans have no masks in {options.masks}; their questions are unanswered")
     if options.masks is not None and any(ref.masks for group in groups for ref in group.media):
         own = _predictions(
-            benchmark.oracle, groups, _looked([_Look(benchmark.oracle, g, None, "") for g in groups], processes)
+            benchmark.oracle, groups, _found_in_scans([_Look(benchmark.oracle, g, None, "") for g in groups], processes)
         )
         tables = _falls(prepared, [q for g in groups for q in g.questions], benchmark, own, predictions)
         print(*("\n" + table_text(table) for table in tables), sep="\n")
@@ -141,7 +143,7 @@ def predictions_from_masks(
     groups = prepared.groups(split)
     cases = {} if masks is None else _cases(masks, prepared, groups)
     taken = [group for group in groups if masks is None or group.media_id in cases]
-    found = _looked([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], processes)
+    found = _found_in_scans([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], processes)
     return _predictions(benchmark.oracle, groups, found)
 
 
@@ -202,7 +204,7 @@ def _write_page(
     print(f"report: {path}")
 
 
-def _looked(tasks: Sequence[_Look], processes: int) -> dict[str, Any]:
+def _found_in_scans(tasks: Sequence[_Look], processes: int) -> dict[str, Any]:
     if processes == 1:
         return {task.group.media_id: _look(task) for task in tasks}
     died = "its process died: memory ran out, or a decoder crashed. Give fewer processes (-j)."
@@ -216,12 +218,12 @@ def _cases(masks: Path, prepared: Prepared, groups: Sequence[MediaGroup]) -> dic
     """Returns the name in a folder of masks of each scan, by media id."""
     if not masks.is_dir():
         raise FileNotFoundError(f"{masks}: there is no such folder of masks. Check --masks.")
-    names = {_plain(path.name) for path in masks.iterdir() if path.is_dir() or path.name.endswith(_ENDINGS)}
+    names = {_without_ending(path.name) for path in masks.iterdir() if path.is_dir() or path.name.endswith(_ENDINGS)}
     named = partial(hashed_patient, patient_key(), prepared.manifest.source)
     by_patient = {named(name): name for name in names}
     found: dict[str, str] = {}
     for group in groups:
-        name = _plain(group.media[0].path.name)
+        name = _without_ending(group.media[0].path.name)
         if (case := by_patient.get(group.patient_id) or (name if name in names else None)) is not None:
             found[group.media_id] = case
     if not found:
@@ -232,7 +234,7 @@ def _cases(masks: Path, prepared: Prepared, groups: Sequence[MediaGroup]) -> dic
     return found
 
 
-def _plain(name: str) -> str:
+def _without_ending(name: str) -> str:
     return next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
 
 

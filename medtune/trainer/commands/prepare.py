@@ -31,7 +31,7 @@ _NUM_SAMPLES = 3
 
 def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
     """Prints three questions as a model will see them, from different splits where there are several."""
-    by_split = (_shown(prepared, split) for split in SPLITS)
+    by_split = (_questions_with_media(prepared, split) for split in SPLITS)
     for question, media in islice((row for rank in zip_longest(*by_split) for row in rank if row), _NUM_SAMPLES):
         prompt = benchmark.render(question, "text")
         turns = "".join(f"user: {turn.asked}\nassistant: {turn.answer}\n" for turn in question.turns)
@@ -41,7 +41,7 @@ def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
         print(indent(f"{shown}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
 
 
-def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
+def _questions_with_media(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
     if prepared.manifest.without_media:
         yield from ((question, "left out") for question in prepared.each_question(split))
         return

@@ -44,7 +44,8 @@ def reproduce_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="DIR",
-        help="A prepared folder that every row is asked and learns from, in place of the study's (default: none).",
+        help="A prepared folder that every row is asked and learns from, in place of the study's; for several "
+        "benchmarks, a folder with a prepared one for each, named by its benchmark (default: none).",
     )
     parser.add_argument(
         "--reuse",
@@ -119,6 +120,10 @@ def _refuse_other_study(opened: OpenedStudy, options: argparse.Namespace) -> Non
 
 def _make(opened: OpenedStudy, options: argparse.Namespace) -> int:
     data = _data(opened, options)
+    if opened.scale != FULL and data is None:
+        raise ValueError(
+            f"{opened.file}: the scale {opened.scale} simulates nothing: give your prepared data by --data"
+        )
     if opened.simulated and options.data is None and (status := _simulate(opened, options.out / DATA)):
         return status
     for each in planned_rows(opened, options.out, data=data, reuse=options.reuse or [RUNS]):
@@ -147,7 +152,7 @@ def _simulate(opened: OpenedStudy, folder: Path) -> int:
     print(f"simulated data: {simulated.source}", flush=True)
     return _start(
         [
-            "prepare", opened.study.benchmark, "--source", simulated.source, "--out", str(folder), "--seed",
+            "prepare", *opened.study.sets, "--source", simulated.source, "--out", str(folder), "--seed",
             str(simulated.seed), *number,
         ]
     )  # fmt: skip

@@ -68,7 +68,7 @@ def meanings(kind: type) -> dict[str, str]:
 def _fields(kind: type, *, prefix: str, usual: Mapping[str, object]) -> Iterator[FieldLine]:
     usual, said = {**defaults(kind), **usual}, meanings(kind)
     for name, hint in typing.get_type_hints(kind).items():
-        default = _shown(usual[name]) if name in usual else "required"
+        default = _default_text(usual[name]) if name in usual else "required"
         inner = block_in(hint)
         yield FieldLine(f"{prefix}{name}", plain_type(hint), default, said.get(name, ""))
         if inner is not None:
@@ -76,7 +76,7 @@ def _fields(kind: type, *, prefix: str, usual: Mapping[str, object]) -> Iterator
             yield from _fields(inner, prefix=place, usual=fields_of(usual.get(name)))
 
 
-def _shown(value: object) -> str:
+def _default_text(value: object) -> str:
     if dataclasses.is_dataclass(value):
         return "as its fields say"
     if value is None:
@@ -84,9 +84,9 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_default_text, value))}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_shown(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_default_text(each)}" for key, each in value.items()) + "}"
     return str(value) if isinstance(value, str | int | Path) else f"{value:g}"
 
 

@@ -353,7 +353,6 @@ def eval_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if not (run / "recipe.yaml").is_file():
         return start("eval", read_recipe_of(options), options, arguments)
     # These imports load torch, which a recipe that is only launched does not need.
-    from medtune.trainer.runs.finished_run import found_data
     from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(run)
@@ -362,7 +361,7 @@ def eval_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     # The number of machines that the run was trained on says nothing about where it is evaluated.
     recipe = replace(
         recipe,
-        data=replace(recipe.data, root=found_data(recipe.data.root, run=run)),
+        data=replace(recipe.data, root=folder.found_data(recipe.data.root)),
         train=replace(recipe.train, nodes=1),
     )
     if folder.has_best:

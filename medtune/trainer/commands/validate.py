@@ -32,6 +32,7 @@ from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
+from medtune.trainer.losses import find_loss, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
@@ -87,6 +88,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
         return _said_missing([no_data, _show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     check_loading(recipe.model.name, entry, recipe.model)
+    find_loss(recipe.train.loss)
     available = this_machine() if devices is None else parse_devices(devices)
     recipe = recipe if devices is None else on_devices(recipe, available)
     no_weights = missing_weights(recipe, entry)
@@ -115,6 +117,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
         print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
     if recipe.train.precision == "auto":
         print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
+    print(f"loss       {loss_said(recipe.train.loss)}")
     for stage in recipe.stages:
         _show_stage(recipe, stage, model)
     sizes = Sizes(row_tokens=tokens)

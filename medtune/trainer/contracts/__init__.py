@@ -23,6 +23,7 @@ The name of the function states the requirement, for instance `answers_are_among
 _MODULES = {
     "benchmarks": "of_data",
     "sources": "of_data",
+    "losses": "of_losses",
     "metrics": "of_recipes",
     "recipes": "of_recipes",
     "studies": "of_recipes",
@@ -43,7 +44,7 @@ class Contract(Generic[T]):
         try:
             with self.opened(name) as subject:
                 for check in self.checks:
-                    yield from _said(check, subject)
+                    yield from _complaints(check, subject)
         except Exception as error:  # An extension may raise anything; the others are still to be checked.
             yield f"it cannot be opened: {_text(error)}"
 
@@ -74,7 +75,7 @@ def once(of: str, /) -> Callable[[Callable[[T], Iterator[tuple[str, str]]]], Che
     return decorated
 
 
-def _said(check: Check[T], subject: T) -> Iterator[str]:
+def _complaints(check: Check[T], subject: T) -> Iterator[str]:
     title = getattr(check, "__name__", repr(check)).replace("_", " ")
     try:
         for complaint in check(subject):

@@ -55,6 +55,7 @@ def everything_it_names_exists(found: OpenedRecipe) -> Iterator[str]:
     model = found.recipe.model
     named = [("data.benchmark", found.recipe.data.benchmark, benchmarks.names())]
     named += [("data.mixture", part.benchmark, benchmarks.names()) for part in found.recipe.data.mixture]
+    named.append(("train.loss.name", found.recipe.train.loss.name, catalog.names(catalog.LOSSES)))
     if model.vision is not None and not model.vision.startswith(PREFIX):
         named.append(("model.vision", model.vision, catalog.names(catalog.TOWERS)))
     if model.projector is not None:
@@ -100,8 +101,9 @@ def its_header_says_source_and_command(found: OpenedStudy) -> Iterator[str]:
 def every_scale_of_it_can_be_opened(found: OpenedStudy) -> Iterator[str]:
     """Complains about a scale whose rows or source do not exist; most faults of rows raise errors of their own."""
     for scale, held in found.study.scales.items():
-        if held.data.source not in found.benchmark.sources:
-            yield f"scales.{scale}.data.source: {found.study.benchmark} has no source {held.data.source!r}"
+        for of in found.sets:
+            if held.data is not None and held.data.source not in of.benchmark.sources:
+                yield f"scales.{scale}.data.source: {of.name} has no source {held.data.source!r}"
         open_study(str(found.file), scale=scale)
 
 

@@ -1,4 +1,4 @@
-"""Starts one process for each device of a run, lets the processes work together, and estimates the memory needed.
+"""Lets the processes of a run work together, one for each device; `launch` starts them, `plan` estimates their memory.
 
 - rank: the number of a process among those of a run, from 0. Only rank 0 writes and prints.
 - world size: the number of processes of a run.

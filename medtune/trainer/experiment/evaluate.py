@@ -258,7 +258,7 @@ def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
     )
 
 
-class Written(NamedTuple):
+class WrittenResults(NamedTuple):
     """The results of an experiment as they were written."""
 
     gain: Gain | None  # The gain between zero-shot and final; None if one is missing, or no question has both scores.
@@ -276,7 +276,7 @@ def write_results(
     weights_commit: str = "",
     unavailable: Mapping[Reading, str] = NOTHING,
     judged_by: str = "medtune judge",
-) -> Written:
+) -> WrittenResults:
     """Writes results.json, on rank 0.
 
     Args:
@@ -317,7 +317,7 @@ def write_results(
     there = len(prepared.questions(split))
     drawn = [f"\nasked {asked} of the {there} questions of {split!r}, drawn by train.seed"] if asked < there else []
     table = gain_table(phases, gain, benchmark, label=experiment.label, unavailable=unavailable, judged_by=judged_by)
-    return Written(gain, "\n".join([*drawn, "", table, f"results: {experiment.folder.results}"]))
+    return WrittenResults(gain, "\n".join([*drawn, "", table, f"results: {experiment.folder.results}"]))
 
 
 def answer_groups(

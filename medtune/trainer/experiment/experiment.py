@@ -27,7 +27,7 @@ from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
-from medtune.trainer.runs.finished_run import answered_of, found_data
+from medtune.trainer.runs.finished_run import answered_of
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import ASKED, asked_hash, data_facts
 from medtune.trainer.time_left import TimeLeft
@@ -212,14 +212,15 @@ def open_experiment(
     return experiment
 
 
-def open_run(root: Path) -> Experiment:
+def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
     """Opens a run that was started before, in this process only and without its training sets.
 
-    A relative `data.root` is looked for in the working directory and then in every folder above the run.
+    Args:
+        questions: The prepared folder of the run, if it has been moved from `data.root`; with None it is looked for.
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()
-    data_root = found_data(recipe.data.root, run=root)
+    data_root = folder.needed_data(recipe.data.root, questions=questions)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )

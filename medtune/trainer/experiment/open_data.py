@@ -24,7 +24,7 @@ from medtune.trainer.training.stages import check_early_stopping, with_counted_e
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SplitQuestions:
     split: Split
     questions: Sequence[Question]
     drawn_by: str
@@ -73,7 +73,7 @@ def check_scored(
             )
 
 
-def _check_parser(recipe: Recipe, covered: Sequence[Question], parser: str, asked: _Asked) -> None:
+def _check_parser(recipe: Recipe, covered: Sequence[Question], parser: str, asked: _SplitQuestions) -> None:
     readings = recipe.eval.known_readings
     named = f"eval.parser is {parser!r}" if recipe.eval.parser else f"the primary parser is {parser!r}"
     has_options = [bool(question.options) for question in covered]
@@ -99,14 +99,14 @@ def _waits_for_judge(benchmark: Benchmark, covered: Sequence[Question]) -> bool:
 
 def _drawn(
     prepared: Prepared, split: Split, questions: int | None, field: str, *, limit: int | None, seed: int
-) -> _Asked:
+) -> _SplitQuestions:
     wanted = [(number, name) for number, name in ((limit, "--limit"), (questions, field)) if number is not None]
     everything = prepared.questions(split)
     least, drawn_by = min(wanted, default=(len(everything), ""))
     if least >= len(everything):
-        return _Asked(split, everything, "")
+        return _SplitQuestions(split, everything, "")
     groups = limited(prepared.groups(split), questions=least, seed=seed)
-    return _Asked(split, [question for group in groups for question in group.questions], drawn_by)
+    return _SplitQuestions(split, [question for group in groups for question in group.questions], drawn_by)
 
 
 class OpenedData(NamedTuple):

@@ -40,7 +40,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionsToPredict:
     """Questions without truths."""
 
     groups: Sequence[MediaGroup]
@@ -73,16 +73,16 @@ def known_questions(prepared: Prepared | None) -> Known:
     for split in SPLITS if prepared is not None else ():
         for question in prepared.each_question(split) if prepared is not None else ():
             without = replace(question, answer=question.options[0] if question.options else "")
-            texts.setdefault(_plain(question.text), question.text)
-            first = found.setdefault(_plain(question.text), without)
+            texts.setdefault(_folded(question.text), question.text)
+            first = found.setdefault(_folded(question.text), without)
             if first is not None and sorted(first.options) != sorted(question.options):
-                found[_plain(question.text)] = None
+                found[_folded(question.text)] = None
     return Known([*texts.values()], [question for question in found.values() if question is not None])
 
 
 def read_questions(
     root: Path | HubId, said: TableOptions, known: Known, scratch: Path, model: ModelBlock, source: str | None = None
-) -> Asked:
+) -> QuestionsToPredict:
     """Returns the questions of a table, a folder of images or a prepared folder, without their answers.
 
     A question in the words of one that the model's own data ask has its options and unit, unless the row has its own.
@@ -90,17 +90,17 @@ def read_questions(
     """
     if isinstance(root, Path) and (root / MANIFEST).is_file():
         prepared = as_seen(open_prepared(root), model)
-        return Asked([group for split in SPLITS for group in prepared.groups(split)], {})
+        return QuestionsToPredict([group for split in SPLITS for group in prepared.groups(split)], {})
     if model.crop_organs is not None:
         raise ValueError(f"{root}: model.crop_organs needs masks of organs; name a prepared folder that has them")
     chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
     table = read_source(chosen, root, 0, scratch)
     failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
-    by_text = {_plain(question.text): question for question in known.questions}
+    by_text = {_folded(question.text): question for question in known.questions}
     groups: dict[str, list[Question]] = {}
     order: dict[str, int] = {}
     for question in table.questions:
-        own = by_text.get(_plain(question.text))
+        own = by_text.get(_folded(question.text))
         asked_here = [question if own is None else _as_known(question, own)]
         if said.question is None and any(note.startswith("asked of every row:") for note in table.notes):
             asked_here = [_as_known(question, each) for each in _asked_of_rows(known)]
@@ -119,15 +119,15 @@ def read_questions(
         except (ValueError, FileNotFoundError) as error:
             failed |= {question.id: str(error) for question in questions}
     own_folder = [root if root.is_dir() else root.parent] if isinstance(root, Path) else []
-    return Asked(asked, failed, notes, order, [*said.media_folders, *own_folder])
+    return QuestionsToPredict(asked, failed, notes, order, [*said.media_folders, *own_folder])
 
 
 def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) -> list[str]:
     closed = sum(bool(question.options) for question in questions)
     said = [note for note in notes if not note.startswith(("kind", "asked of every row"))]
     said.append(f"{closed:,} questions with options, {len(questions) - closed:,} that are answered freely")
-    texts = {*map(_plain, known.texts)}
-    if texts and (strange := {q.text: q for q in questions if _plain(q.text) not in texts and not q.options}):
+    texts = {*map(_folded, known.texts)}
+    if texts and (strange := {q.text: q for q in questions if _folded(q.text) not in texts and not q.options}):
         said.append(
             f"the model's own data do not ask {', '.join(map(repr, [*strange][:_MOST_NAMED]))}, but "
             f"{', '.join(map(repr, known.texts[:_MOST_NAMED]))}; --columns question= asks the only one of these, and "
@@ -160,7 +160,7 @@ def _as_known(question: Question, own: Question) -> Question:
 
 
 def answer_rows(
-    predictor: Predictor, asked: Asked, answers: Sequence[Prediction], abstains: Abstention | None
+    predictor: Predictor, asked: QuestionsToPredict, answers: Sequence[Prediction], abstains: Abstention | None
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each question: answer, probability of each option, reply, and whether it was readable."""
     by_key = {(answer.key.question_id, answer.key.reading): answer for answer in answers}
@@ -339,8 +339,8 @@ def predict(
 
 
 def _answered(
-    predictor: Predictor, asked: Asked, work: Path, error_rate: float | None
-) -> tuple[Asked, list[Prediction], Abstention | None]:
+    predictor: Predictor, asked: QuestionsToPredict, work: Path, error_rate: float | None
+) -> tuple[QuestionsToPredict, list[Prediction], Abstention | None]:
     """Returns what was asked, without the media that the model does not read, the answers and how it abstains."""
     model = load_predictor(predictor, work / "spending.jsonl")
     if isinstance(model, LoadedModel):
@@ -357,7 +357,7 @@ def _answered(
     return asked, answers, abstains
 
 
-def _of_kinds(asked: Asked, kinds: Collection[str]) -> Asked:
+def _of_kinds(asked: QuestionsToPredict, kinds: Collection[str]) -> QuestionsToPredict:
     """Returns what is asked about media of these kinds; the other rows have failed."""
     failed, groups = dict(asked.failed), list[MediaGroup]()
     reads = " and ".join(f"{kind}s" for kind in kinds)
@@ -400,7 +400,7 @@ def _summary(target: Path, rows: Sequence[Mapping[str, Any]], predictor: Predict
     return "\n".join(lines)
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 

@@ -28,7 +28,6 @@ from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.recipe.servers import refuse_unnamed_servers
-from medtune.trainer.runs.finished_run import found_data
 from medtune.trainer.runs.run_folder import RunFolder
 
 _ADAPTER = "adapter_config.json"
@@ -98,7 +97,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
         folder.read_recipe()
         recipe = read_recipe(str(folder.recipe), overrides)
         refuse_unnamed_servers(recipe, overrides, folder=root)
-        recipe = replace(recipe, data=replace(recipe.data, root=found_data(recipe.data.root, run=root)))
+        recipe = replace(recipe, data=replace(recipe.data, root=folder.found_data(recipe.data.root)))
         checkpoint, recorded = trained_weights(folder, recipe), folder.recorded()
         if folder.has_best:
             trained_on = (

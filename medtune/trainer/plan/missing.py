@@ -12,7 +12,7 @@ from medtune.models.tuning.quantize import NARROW
 from medtune.models.weights.export import check_loading
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide
 from medtune.trainer.plan.devices import GB, Devices, on_devices
-from medtune.trainer.plan.plan import LARGE, Phase, Plan, Planner, Sizes
+from medtune.trainer.plan.plan import LARGE, MemoryPhase, Plan, Planner, Sizes
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe, StrategyName
 from medtune.trainer.training.batches import stage_batches
@@ -75,13 +75,17 @@ def _changes(recipe: Recipe, devices: Devices) -> Iterator[tuple[str, Recipe, De
     if train.world_size > 1:
         for name in _strategies(recipe):
             changed = _with(recipe, name)
-            yield _said(recipe, changed), changed, devices
+            yield _changed_fields(recipe, changed), changed, devices
     for count in (2, 4, 8):
         if count > devices.count:
             more = replace(devices, count=count)
             for name in (train.strategy, *_strategies(recipe)):
                 changed = _with(recipe, name)
-                yield f"train.devices={count} {_said(recipe, changed)}".rstrip(), on_devices(changed, more), more
+                yield (
+                    f"train.devices={count} {_changed_fields(recipe, changed)}".rstrip(),
+                    on_devices(changed, more),
+                    more,
+                )
 
 
 def _strategies(recipe: Recipe) -> tuple[StrategyName, ...]:
@@ -102,7 +106,7 @@ def _with(recipe: Recipe, strategy: StrategyName) -> Recipe:
     return replace(recipe, train=train)
 
 
-def _said(recipe: Recipe, changed: Recipe) -> str:
+def _changed_fields(recipe: Recipe, changed: Recipe) -> str:
     fields = ("strategy", "optimizer")
     pairs = ((name, getattr(recipe.train, name), getattr(changed.train, name)) for name in fields)
     return " ".join(f"train.{name}={new}" for name, old, new in pairs if old != new)
@@ -150,7 +154,7 @@ def plan_table(plan: Plan, devices: Devices, recipe: Recipe, sizes: Sizes) -> st
     return "\n".join(lines)
 
 
-def _terms(phase: Phase) -> str:
+def _terms(phase: MemoryPhase) -> str:
     shown = sorted(((size, name) for name, size in phase.terms.items() if size >= _SHOWN_GB * GB), reverse=True)
     if len(shown) > _MOST_TERMS:
         shown = [*shown[:_MOST_TERMS], (sum(size for size, _ in shown[_MOST_TERMS:]), "other")]

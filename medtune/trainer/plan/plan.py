@@ -14,6 +14,7 @@ from medtune.models.media_reader import loader_bytes
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import logical_size, quantize_language, set_types, stored_bytes
+from medtune.trainer.losses import find_loss
 from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,
@@ -50,7 +51,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class MemoryPhase:
     """What a device holds in a phase, at most."""
 
     name: str
@@ -71,7 +72,7 @@ class Phase:
 class Plan:
     """What a run needs."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[MemoryPhase, ...]
     host: Mapping[str, float]  # Bytes that the processes of one machine hold in its memory, by what they are for.
     disk: Mapping[str, float]  # Bytes in the run folder and in the cache, by what they are for.
     export: Mapping[str, float]  # Bytes that `medtune export` writes after the run, by how it is asked.
@@ -79,7 +80,7 @@ class Plan:
     unknown: tuple[str, ...] = ()  # What could not be counted, in words.
 
     @property
-    def peak(self) -> Phase:
+    def peak(self) -> MemoryPhase:
         return max(self.phases, key=lambda phase: phase.total)
 
     def fits(self, devices: Devices) -> bool:
@@ -130,7 +131,7 @@ class Planner:
             unknown=tuple(dict.fromkeys(unknown)),
         )
 
-    def _phases(self, recipe: Recipe, devices: Devices, *, passes: bool) -> tuple[list[Phase], list[str]]:
+    def _phases(self, recipe: Recipe, devices: Devices, *, passes: bool) -> tuple[list[MemoryPhase], list[str]]:
         unknown: list[str] = []
 
         def terms_of(key: tuple[object, ...]) -> dict[str, float]:
@@ -151,7 +152,7 @@ class Planner:
             whole = gathered_to_answer(state.divided, "fsdp") if divided > 1 else 0.0
             terms = {"weights": state.stored / divided, "gathered weights": whole}
             terms |= terms_of(self._key(recipe, recipe.stages[-1], "read")) | self._cache(recipe, state, passes=passes)
-            phases.append(Phase(name, _positive(terms)))
+            phases.append(MemoryPhase(name, _positive(terms)))
         for stage in recipe.stages:
             state = self._model(recipe, stage)
             kept = _held(recipe, state, devices)
@@ -160,7 +161,7 @@ class Planner:
             asked = terms_of(self._key(recipe, stage, "read")) | self._cache(recipe, state, passes=passes)
             between = after_step(recipe.train, kept, state.divided)
             phases.insert(-1, _training(learns, kept, step))
-            phases.insert(-1, Phase("validation", _positive(_states(between) | asked)))
+            phases.insert(-1, MemoryPhase("validation", _positive(_states(between) | asked)))
         return phases, unknown
 
     def _key(self, recipe: Recipe, stage: Stage, what: str) -> tuple[object, ...]:
@@ -203,7 +204,9 @@ class Planner:
                 )
             rehearsal = self._rehearsals[key[2:]]
             media = self._media(rehearsal.model, recipe, size.media)
-            return rehearsal.train(size, media) if what == "train" else rehearsal.read(size, media)
+            if what == "train":
+                return rehearsal.train(size, media, find_loss(recipe.train.loss))
+            return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
             return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"
 
@@ -319,11 +322,11 @@ def _states(kept: Held) -> dict[str, float]:
     }
 
 
-def _training(name: str, kept: Held, step: Mapping[str, float]) -> Phase:
+def _training(name: str, kept: Held, step: Mapping[str, float]) -> MemoryPhase:
     sent = {"gradients as they are sent": kept.sent}
     held_then = _states(replace(kept, buffers=0.0) if kept.buffers_fill_late else kept)
-    backward = Phase(name, _positive({**held_then, **step, **(sent if kept.sends_in_between else {})}))
-    after = Phase(name, _positive(_states(kept) | sent))
+    backward = MemoryPhase(name, _positive({**held_then, **step, **(sent if kept.sends_in_between else {})}))
+    after = MemoryPhase(name, _positive(_states(kept) | sent))
     return max(backward, after, key=lambda phase: phase.total)
 
 

@@ -6,7 +6,7 @@ A deep decoder is rehearsed with a few of its layers: what each further layer of
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from medtune.models.contract import MediaBatch, Model
 from medtune.models.tuning.apply import recompute_activations
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import is_quantized, precise
+from medtune.trainer.losses import Loss, of_step
 from medtune.trainer.plan.gathered import PassSize, rows_of
 from medtune.trainer.plan.held import GRADIENTS, WEIGHTS, LiveBytes, without_values
+from medtune.trainer.training.batches import MicroBatch
 
 WHOLE_UP_TO = 12
 """The number of layers up to which all of them are rehearsed."""
@@ -69,18 +71,18 @@ class Rehearsal:
         self._decoder = decoder
         self._layers: list[nn.Module] = list(decoder.layers)
 
-    def train(self, size: PassSize, media: MediaBatch | None) -> Pass:
+    def train(self, size: PassSize, media: MediaBatch | None, loss: Loss) -> Pass:
         """Returns what a training pass holds whose gradients are added to those that are there already."""
-        return self._extended(size, media, learns=True)
+        return self._extended(size, media, loss)
 
     def read(self, size: PassSize, media: MediaBatch | None) -> Pass:
         """Returns what a pass of an evaluation holds."""
-        return self._extended(size, media, learns=False)
+        return self._extended(size, media, None)
 
-    def _extended(self, size: PassSize, media: MediaBatch | None, *, learns: bool) -> Pass:
+    def _extended(self, size: PassSize, media: MediaBatch | None, loss: Loss | None) -> Pass:
         kinds = self._kinds()
         lengths = _prefixes(kinds)
-        runs = [self._run(size, media, layers=length, learns=learns) for length in lengths]
+        runs = [self._run(size, media, loss, layers=length) for length in lengths]
         if len(runs) == 1:
             return runs[0]
         names = sorted(set(kinds))
@@ -97,8 +99,8 @@ class Rehearsal:
         names = [type(layer).__name__ for layer in self._layers]
         return names if types is None else [f"{name} {kind}" for name, kind in zip(names, types, strict=True)]
 
-    def _run(self, size: PassSize, media: MediaBatch | None, *, layers: int, learns: bool) -> Pass:
-        model = self.model
+    def _run(self, size: PassSize, media: MediaBatch | None, loss: Loss | None, *, layers: int) -> Pass:
+        model, learns = self.model, loss is not None
         self._decoder.layers = nn.ModuleList(self._layers[:layers])
         model.train(learns)
         live = LiveBytes(self._fake, vocabulary=self._vocabulary)
@@ -115,7 +117,7 @@ class Rehearsal:
         torch.set_autocast_cache_enabled(self._cached_casts)
         try:
             with live:
-                visual = self._passes(size, media, learns=learns)
+                visual = self._passes(size, media, loss)
         finally:
             torch.set_autocast_cache_enabled(kept)
             self._decoder.layers = nn.ModuleList(self._layers)
@@ -123,18 +125,22 @@ class Rehearsal:
                 parameter.grad = None
         return Pass(Counter({what: live.most[what] - before[what] for what in live.most}), visual)
 
-    def _passes(self, size: PassSize, media: MediaBatch | None, *, learns: bool) -> int:
-        grad: AbstractContextManager[object] = nullcontext() if learns else torch.no_grad()
+    def _passes(self, size: PassSize, media: MediaBatch | None, loss: Loss | None) -> int:
+        grad: AbstractContextManager[object] = torch.no_grad() if loss is None else nullcontext()
         with grad:
             with self._precise():
                 encoded = None if media is None else self.model.encode(media)
                 visual = 0 if encoded is None else _visual_tokens(encoded)
                 axes = (3,) if "mrope_section" in str(self.model.of_transformers.config) else ()
-                read = self.model(rows_of(size, visual_tokens=visual, axes=axes), encoded)
-                loss: Tensor = -read.logprobs_T.sum()
-            del read, encoded
-            if learns:
-                loss.backward()
+                rows = rows_of(size, visual_tokens=visual, axes=axes)
+                if loss is None:
+                    self.model(rows, encoded)
+                    return visual
+                number = size.rows
+                batch = MicroBatch(0, rows, None, number * size.targets, number, number, number, size.media, ())
+                lowered, _ = self.model(rows, encoded, partial(of_step, loss, batch))
+            del encoded
+            lowered.backward()
         return visual
 
 

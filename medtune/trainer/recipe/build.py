@@ -18,30 +18,35 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 from medtune.data import catalog
 from medtune.data.yaml_text import yaml_file, yaml_text
+from medtune.trainer.recipe.other_words import key_meant, targets_meant, value_meant
 
 COMMAND_LINE = "--set"
 Tree = dict[str, object]
 
 
+EITHER = ("max_steps", "epochs")
+"""Two keys of a training, one of which says how long it takes."""
+
+
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """The settings that come from one file, or from one value of `--set`."""
 
     origin: str  # Where the settings come from, for messages: the path of a file, or "--set".
     tree: Mapping[str, object]  # The keys and values; blocks are nested mappings.
 
 
-def read_layer(path: Path) -> Layer:
+def read_layer(path: Path) -> SettingsLayer:
     """Returns the settings of a YAML file."""
     tree = yaml_file(path)
     if not isinstance(tree, dict):
         raise ValueError(
             f"{path}: wanted keys with values; a recipe is a mapping with the blocks model, data, train, eval and log"
         )
-    return Layer(str(path), tree)
+    return SettingsLayer(str(path), tree)
 
 
-def override_layer(text: str) -> Layer:
+def override_layer(text: str) -> SettingsLayer:
     """Returns the layer of one KEY=VALUE given to `--set`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
@@ -58,10 +63,10 @@ def override_layer(text: str) -> Layer:
     for part in reversed(key.split(".")):
         block = {part: tree}
         tree = block
-    return Layer(COMMAND_LINE, block)
+    return SettingsLayer(COMMAND_LINE, block)
 
 
-def merge(layers: Sequence[Layer]) -> Tree:
+def merge(layers: Sequence[SettingsLayer]) -> Tree:
     """Returns the settings of all layers in one tree; if two layers give the same key, the later one counts."""
     tree: Tree = {}
     for layer in layers:
@@ -72,9 +77,14 @@ def merge(layers: Sequence[Layer]) -> Tree:
 def merged(below: Mapping[str, object], above: Mapping[str, object], *, place: str = "") -> Tree:
     """Returns `below` with the values of `above` put over it, block by block.
 
+    Of two keys that say the same in two ways (`EITHER`), that of `above` counts.
+
     `place` is the dotted key of the block with a final dot, for messages; "" for the whole tree.
     """
     out = dict(below)
+    for one, other in (EITHER, EITHER[::-1]):
+        if place == "train." and above.get(one) is not None and other not in above:
+            out.pop(other, None)
     for key, value in above.items():
         out[key] = _over(out.get(key), value, place=f"{place}{key}")
     return out
@@ -98,12 +108,12 @@ def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place:
     return out
 
 
-def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
+def origin_of(layers: Sequence[SettingsLayer], place: Sequence[str]) -> str:
     """Returns the origin of the last layer that gives a value at a place such as ("train", "stages", "0", "name")."""
     return next((layer.origin for layer in reversed(layers) if says(layer.tree, place)), layers[0].origin)
 
 
-def origins(layers: Sequence[Layer], tree: Mapping[str, object]) -> dict[str, str]:
+def origins(layers: Sequence[SettingsLayer], tree: Mapping[str, object]) -> dict[str, str]:
     """Returns for the dotted key of each value of a tree the origin of the layer that gives it, or "default"."""
     found: dict[str, str] = {}
     for place in _places(tree, ()):
@@ -120,7 +130,7 @@ def _places(tree: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tupl
             yield (*above, key)
 
 
-def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
+def origin_of_block(layers: Sequence[SettingsLayer], place: Sequence[str]) -> str:
     """Returns the origin of the first layer that has a block of keys at a place and that no later list replaces."""
     lists = (number for number, layer in enumerate(layers) if _passes_a_list(layer.tree, place))
     layers = layers[max(lists, default=0) :]
@@ -225,21 +235,25 @@ Place = tuple[str, ...]
 _T = TypeVar("_T")
 
 
-def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -> _T:
+def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[SettingsLayer]) -> _T:
     """Returns merged settings as an instance of the dataclass `kind`; messages name the layers."""
-    found = _block(kind, tree, (), layers, usual={})
+    found = _block(kind, tree, (), layers, root=kind, usual={})
     if not isinstance(found, kind):
         raise TypeError(f"{kind.__name__} came out as a {type(found).__name__}")
     return found
 
 
-def _block(kind: type, tree: object, place: Place, layers: Sequence[Layer], *, usual: Mapping[str, object]) -> object:
-    """Returns a block as an instance of `kind`.
+def _block(
+    kind: type, tree: object, place: Place, layers: Sequence[SettingsLayer], *, root: type, usual: Mapping[str, object]
+) -> object:
+    """Returns a block as an instance of `kind`, where the whole is a `root`.
 
     `usual` holds the defaults of the fields for which the enclosing block has other defaults than `kind` itself.
     """
     if not isinstance(tree, Mapping):
-        raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(tree)}; it must be a block of keys")
+        raise ValueError(
+            f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(tree)}; it must be a block of keys"
+        )
     hints = typing.get_type_hints(kind)
     usual = {**defaults(kind), **usual}
     prefix = "".join(f"{part}." for part in place)
@@ -248,9 +262,9 @@ def _block(kind: type, tree: object, place: Place, layers: Sequence[Layer], *, u
         if key not in hints:
             raise ValueError(
                 f"{origin_of(layers, (*place, str(key)))}: no key {f'{prefix}{key}'!r}."
-                f"{catalog.nearest(str(key), hints)} There are: {', '.join(prefix + name for name in hints)}"
+                f"{key_meant(str(key), value, hints, root)} There are: {', '.join(prefix + name for name in hints)}"
             )
-        values[str(key)] = _value(hints[key], value, (*place, key), layers, usual=usual.get(key))
+        values[str(key)] = _value(hints[key], value, (*place, key), layers, root=root, usual=usual.get(key))
     for name, hint in hints.items():
         if name not in values and name not in usual:
             raise ValueError(f"{origin_of_block(layers, place)}: {prefix}{name} is missing; it must be {wanted(hint)}")
@@ -275,29 +289,35 @@ def fields_of(block: object) -> dict[str, object]:
     return {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
 
 
-def _value(hint: Hint, value: object, place: Place, layers: Sequence[Layer], *, usual: object = None) -> object:
+def _value(
+    hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer], *, root: type, usual: object = None
+) -> object:
     if value is None and allows_none(hint):
         return None
     kind = without_none(hint)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _block(kind, value, place, layers, usual=fields_of(usual))
+        return _block(kind, value, place, layers, root=root, usual=fields_of(usual))
     if origin is tuple:
         if not isinstance(value, list | tuple):
             listed = "a list of blocks of keys" if block_in(kind) else wanted(hint)
-            raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {listed}")
-        return tuple(_value(inner[0], each, (*place, str(number)), layers) for number, each in enumerate(value))
+            raise ValueError(
+                f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {listed}"
+            )
+        return tuple(
+            _value(inner[0], each, (*place, str(number)), layers, root=root) for number, each in enumerate(value)
+        )
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise _wrong(hint, value, place, layers)
         return {
-            _key(inner[0], key, place, layers): _value(inner[1], each, (*place, str(key)), layers)
+            _key(inner[0], key, place, layers): _value(inner[1], each, (*place, str(key)), layers, root=root)
             for key, each in value.items()
         }
     return value if hint is typing.Any else _single(hint, value, place, layers)
 
 
-def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> object:
+def _key(hint: Hint, key: object, place: Place, layers: Sequence[SettingsLayer]) -> object:
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
     if choices and key not in choices:
         raise ValueError(
@@ -307,7 +327,7 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
     return key
 
 
-def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> object:
+def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> object:
     if isinstance(value, bool) and (word := "on" if value else "off") in typing.get_args(hint):
         # YAML reads the words on and off as true and false.
         return word
@@ -320,8 +340,21 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) ->
     raise _wrong(hint, value, place, layers)
 
 
-def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> ValueError:
-    return ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {wanted(hint)}")
+def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:
+    choices = [
+        choice for kind in (hint, *typing.get_args(hint)) for choice in typing.get_args(kind) if _is_choice(kind)
+    ]
+    meant = value_meant(value, choices) if choices and isinstance(value, str | int) else ""
+    if place[-1] == "targets" and isinstance(value, list):
+        meant = targets_meant(value)
+    ending = f".{meant}" if meant else ""
+    return ValueError(
+        f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}{ending}"
+    )
+
+
+def _is_choice(hint: Hint) -> bool:
+    return typing.get_origin(hint) is Literal
 
 
 @functools.cache
@@ -331,7 +364,7 @@ def _reader(hint: Hint) -> ArgumentParser:
     return parser
 
 
-def _shown(value: object) -> str:
+def _yaml_text(value: object) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)

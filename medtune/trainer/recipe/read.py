@@ -10,7 +10,16 @@ import yaml
 from medtune.data import catalog
 from medtune.data.plugins import add_folders, folders_in_use, named_folders
 from medtune.models.tuning.plan import Tuning
-from medtune.trainer.recipe.build import COMMAND_LINE, Layer, build, merge, merged, override_layer, read_layer, says
+from medtune.trainer.recipe.build import (
+    COMMAND_LINE,
+    SettingsLayer,
+    build,
+    merge,
+    merged,
+    override_layer,
+    read_layer,
+    says,
+)
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import AUTO, STAGE_KEYS, Recipe
 
@@ -20,7 +29,7 @@ _OF_A_READ_FOLDER = (WRITTEN, "environment.json", "adapter_config.json", "config
 """Files of runs, exports, adapters and checkpoints. A recipe that lies beside one of them came with the folder."""
 
 
-def read_with_plugins(path: Path, *, is_own: bool | None = None) -> Layer:
+def read_with_plugins(path: Path, *, is_own: bool | None = None) -> SettingsLayer:
     """Returns the layer of a recipe's file, with absolute paths of its plugin folders, and takes these into use.
 
     In the file the paths are relative to the file itself. A recipe that this one extends may lie in one of the folders.
@@ -32,7 +41,7 @@ def read_with_plugins(path: Path, *, is_own: bool | None = None) -> Layer:
     if "plugins" not in layer.tree:
         return layer
     folders = [str(each) for each in use_plugins(layer.tree, path, is_own=is_own)]
-    return Layer(layer.origin, {**layer.tree, "plugins": folders})
+    return SettingsLayer(layer.origin, {**layer.tree, "plugins": folders})
 
 
 def use_plugins(tree: Mapping[str, object], path: Path, *, is_own: bool | None = None) -> tuple[Path, ...]:
@@ -91,7 +100,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     return _recipe({**tree, "plugins": [str(each) for each in folders]}, layers)
 
 
-def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
+def read_layers(name: str, overrides: Sequence[str] = ()) -> list[SettingsLayer]:
     """Returns the layers of a recipe: the recipe that extends no other, those above it in order, then the overrides."""
     files = _chain(find_recipe(name))
     replaced = [override_layer(override) for override in overrides]
@@ -100,15 +109,15 @@ def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
     return [*files, *replaced]
 
 
-def _chain(path: Path) -> list[Layer]:
-    layers: list[Layer] = []
+def _chain(path: Path) -> list[SettingsLayer]:
+    layers: list[SettingsLayer] = []
     chain: dict[Path, str] = {}
     is_own = True
     while True:
         # What a recipe of a folder that is read extends, it brings with it.
         is_own = is_own and is_own_recipe(path)
         own = read_with_plugins(path, is_own=is_own)
-        layers.insert(0, Layer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"}))
+        layers.insert(0, SettingsLayer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"}))
         chain[path.resolve()] = str(path)
         parent = own.tree.get("extends")
         if parent is None:
@@ -131,19 +140,19 @@ def _extended(parent: str, named_by: Path) -> Path:
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
     """Returns the typed and checked recipe."""
-    return _recipe(tree, [Layer(where, tree)])
+    return _recipe(tree, [SettingsLayer(where, tree)])
 
 
 def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str], *, below: Tree | None = None) -> _T:
     """Returns settings other than a recipe, from a YAML file with `overrides` applied."""
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"no file {file}")
-    lowest = Layer(COMMAND_LINE, below or {}) if file is None else read_layer(file)
+    lowest = SettingsLayer(COMMAND_LINE, below or {}) if file is None else read_layer(file)
     layers = [lowest, *map(override_layer, overrides)]
     return build(kind, merge(layers), layers)
 
 
-def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
+def _recipe(tree: Mapping[str, Any], layers: Sequence[SettingsLayer]) -> Recipe:
     tree = _with_one_micro_batch(tree, layers)
     recipe = build(Recipe, tree, layers)
     if recipe.train.stages:
@@ -191,7 +200,7 @@ def _shared_with(stage: Mapping[str, Any], shared: Mapping[str, Any]) -> Tree:
     return {key: value for key, value in shared.items() if not (says_itself and key in _MICRO_BATCH)}
 
 
-def _with_one_micro_batch(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Tree:
+def _with_one_micro_batch(tree: Mapping[str, Any], layers: Sequence[SettingsLayer]) -> Tree:
     train = tree.get("train")
     if not isinstance(train, Mapping):
         return dict(tree)
@@ -204,11 +213,11 @@ def _with_one_micro_batch(tree: Mapping[str, Any], layers: Sequence[Layer]) -> T
     return {**tree, "train": train}
 
 
-def _one_micro_batch(block: Mapping[str, Any], layers: Sequence[Layer], place: tuple[str, ...]) -> Tree:
+def _one_micro_batch(block: Mapping[str, Any], layers: Sequence[SettingsLayer], place: tuple[str, ...]) -> Tree:
     if any(block.get(key) is None for key in _MICRO_BATCH):
         return dict(block)
     overrides = merge([layer for layer in layers if layer.origin == COMMAND_LINE])
-    layers = [*(layer for layer in layers if layer.origin != COMMAND_LINE), Layer(COMMAND_LINE, overrides)]
+    layers = [*(layer for layer in layers if layer.origin != COMMAND_LINE), SettingsLayer(COMMAND_LINE, overrides)]
     size, tokens = (
         max(number for number, layer in enumerate(layers) if says(layer.tree, (*place, key))) for key in _MICRO_BATCH
     )

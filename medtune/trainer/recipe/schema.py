@@ -16,6 +16,7 @@ from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, T
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.early_stopping import EarlyStopping
 from medtune.trainer.recipe.judge import JudgeSettings
+from medtune.trainer.recipe.loss import LossSettings
 
 SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
@@ -191,6 +192,7 @@ class TrainBlock:
         micro_batch_size: Media groups per forward pass of one device; gradients are accumulated up to `batch_size`.
         micro_batch_tokens: Given instead of micro_batch_size: the most tokens that the rows of one forward pass
             compute, padding included. Each step's groups are then divided by length; a longer group is alone.
+        loss: What the training lowers: the cross entropy of the answers, or another loss.
         optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: Weight decay of AdamW, applied to matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly to its peak.
@@ -228,6 +230,7 @@ class TrainBlock:
     batch_size: Count = 8
     micro_batch_size: Count = 8
     micro_batch_tokens: Count | None = None
+    loss: LossSettings = field(default_factory=LossSettings)
     optimizer: OptimizerName = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=100)] = 0.01
     warmup_ratio: PartlyShare = 0.1

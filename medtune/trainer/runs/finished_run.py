@@ -40,12 +40,11 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
     """Opens a run that was started before; whether its recipe fits its data was checked when it began.
 
     Args:
-        questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
-            used; if it is relative, it is looked for in the working directory and then in every folder above the run.
+        questions: The prepared folder of the run, if it has been moved from `data.root`; with None it is looked for.
     """
     folder = RunFolder(root)
     recipe = folder.read_recipe()
-    recipe = replace(recipe, data=replace(recipe.data, root=questions or found_data(recipe.data.root, run=root)))
+    recipe = replace(recipe, data=replace(recipe.data, root=folder.needed_data(recipe.data.root, questions=questions)))
     prepared, benchmark = open_with_prompts(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
     )
@@ -60,11 +59,3 @@ def answered_of(folder: RunFolder, questions: Sequence[Question]) -> Sequence[Qu
     """Returns the questions of the split that a run was asked; all of them if it has not answered any yet."""
     ids = {key.question_id for phase in (folder.final, folder.zero_shot) for key in stored_predictions(phase)}
     return [question for question in questions if question.id in ids] if ids else questions
-
-
-def found_data(data_root: Path, *, run: Path) -> Path:
-    """Returns the path of a run's prepared folder: as in the recipe, or relative to a folder above the run."""
-    if data_root.is_dir():
-        return data_root
-    above = (folder / data_root for folder in run.resolve().parents)
-    return next((path for path in above if path.is_dir()), data_root)

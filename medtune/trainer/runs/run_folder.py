@@ -12,6 +12,7 @@ from typing import Any, Required
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
+from medtune.data.prepared.find import found_data
 from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
@@ -234,6 +235,24 @@ class RunFolder:
     def recorded(self) -> Mapping[str, Any]:
         """Returns the content of environment.json: machine, versions, and facts about the recipe and its data."""
         return read_json(self.environment, Recorded)
+
+    def found_data(self, data_root: Path, *, questions: Path | None = None) -> Path:
+        """Returns the path of the run's prepared folder, wherever it or the run was moved (`data.prepared.find`)."""
+        return found_data(data_root, run=self.root, data_hash=self._data_hash, questions=questions)
+
+    def needed_data(self, data_root: Path, *, questions: Path | None = None) -> Path:
+        """Returns the path of the run's prepared folder, which has to be there."""
+        found = self.found_data(data_root, questions=questions)
+        if questions is None and not found.is_dir():
+            raise FileNotFoundError(
+                f"{self.root}: its prepared folder {data_root} is not there, and none beside the run holds the same "
+                f"data (hash {self._data_hash[:12]}). Name it: --questions DIR"
+            )
+        return found
+
+    @property
+    def _data_hash(self) -> str:
+        return str(self.recorded()["data_hash"]) if self.environment.is_file() else ""
 
     def recorded_label(self) -> DataLabel:
         return recorded_label(self.recorded())

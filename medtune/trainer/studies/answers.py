@@ -26,7 +26,7 @@ from medtune.trainer.recipe.check import departure_from_published, text_model_at
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.studies.study import OpenedStudy, StudyRow
+from medtune.trainer.studies.study import OpenedStudy, StudyRow, StudySet
 
 _WHOLE_PRECISIONS = ("auto", "32-true")
 
@@ -40,24 +40,26 @@ class CollectedRow:
     label: DataLabel | None  # None where there are no answers yet.
 
 
-def collected(opened: OpenedStudy, row: StudyRow, folders: Sequence[Path], data: Path | None) -> CollectedRow:
-    """Returns the answers of a row.
+def collected(
+    opened: OpenedStudy, row: StudyRow, of: StudySet, folders: Sequence[Path], data: Path | None
+) -> CollectedRow:
+    """Returns the answers of a row to the questions of one of the study's benchmarks.
 
     Args:
         folders: The finished run of each seed, for a row with a recipe.
         data: The prepared folder in the place of that of every run, and of the study's; None leaves theirs.
     """
     if row.recipe is None:
-        return _given(opened, row, data or opened.study.data)
+        return _given(opened, row, of, data or of.data)
     runs = [open_finished(folder, questions=data) for folder in folders]
     if not runs:
-        return CollectedRow(StudyAnswers(row.name, row.published, ()), (), None)
+        return CollectedRow(StudyAnswers(row.name, row.published, (), benchmark=of.name), (), None)
     answers = [_of_run(opened, row, run) for run in runs]
     first = runs[0]
     asked = next(iter(answers[0].values())).questions
     parser = row.parser or first.primary_parser
     differs = tuple(_departures(first.label, first.benchmark, asked, parser, first.recipe))
-    told = StudyAnswers(row.name, row.published, answers, differs, incomparable(first.label))
+    told = StudyAnswers(row.name, row.published, answers, differs, incomparable(first.label), of.name)
     return CollectedRow(told, tuple(_run(row, run) for run in runs), first.label)
 
 
@@ -96,6 +98,7 @@ def _run(row: StudyRow, run: FinishedRun) -> StudyRun:
     values: Mapping[str, float | None] = {name: phase.overall.value for name, phase in results.phases.items()}
     return StudyRun(
         row.name,
+        run.recipe.data.benchmark,
         run.recipe.train.seed,
         str(row.recipe),
         str(run.folder.root),
@@ -107,22 +110,27 @@ def _run(row: StudyRow, run: FinishedRun) -> StudyRun:
     )
 
 
-def _given(opened: OpenedStudy, row: StudyRow, data: Path) -> CollectedRow:
+def _given(opened: OpenedStudy, row: StudyRow, of: StudySet, data: Path) -> CollectedRow:
     prepared = open_prepared(data)
-    if prepared.manifest.benchmark != opened.study.benchmark:
+    if prepared.manifest.benchmark != of.name:
         raise ValueError(f"row {row.name!r}: {data} was prepared for {prepared.manifest.benchmark}, not for this study")
-    benchmark = with_prepared_prompts(opened.benchmark, prepared)
+    benchmark = with_prepared_prompts(of.benchmark, prepared)
     asked = prepared.questions(opened.study.split)
+    row = replace(row, predictions={key: _of_set(paths, of) for key, paths in row.predictions.items()})
     predictions = list(_predictions(opened, row, prepared, benchmark, asked))
     parser = row.parser or primary_parser((), benchmark)
     evidence = _evidence(benchmark, asked, predictions, parser)
     label = label_of(prepared.manifest, prompts=NOT_RECORDED)
     differs = tuple(_departures(label, benchmark, asked, parser, None))
     # Predictions are answers of a model as it is: after training where the study is about trained models.
-    told = StudyAnswers(row.name, row.published, [{opened.phases[-1]: evidence}], differs, incomparable(label))
+    told = StudyAnswers(row.name, row.published, [{opened.phases[-1]: evidence}], differs, incomparable(label), of.name)
     metric = benchmark.for_part(asked).primary
-    run = StudyRun(row.name, None, _what(row), str(data), prepared.data_hash, metric)
+    run = StudyRun(row.name, of.name, None, _what(row), str(data), prepared.data_hash, metric)
     return CollectedRow(told, (run,), label)
+
+
+def _of_set(paths: Sequence[Path], of: StudySet) -> tuple[Path, ...]:
+    return tuple(Path(str(path).replace("{set}", of.name)) for path in paths)
 
 
 def _what(row: StudyRow) -> str:

@@ -11,7 +11,7 @@ from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import ASKED, asked_hash, differences
 from medtune.trainer.series.runs import PlannedRun
-from medtune.trainer.studies.study import OpenedStudy, StudyRow, recipe_of, settings
+from medtune.trainer.studies.study import OpenedStudy, StudyRow, StudySet, data_given, recipe_of, settings, values_of
 
 ROWS, DATA = "rows", "data"
 _DEPTH = 4
@@ -23,6 +23,7 @@ class PlannedRow:
     """A run of a row: where it is made, and where it is already, if it is."""
 
     row: StudyRow
+    of: StudySet
     seed: int | None  # The number of the run among the seeds; None for a single run.
     recipe: Recipe
     planned: PlannedRun
@@ -37,7 +38,8 @@ def planned_rows(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
     """Returns the runs of all rows with a recipe.
 
     Args:
-        data: The prepared folder that replaces that of every recipe; None leaves theirs.
+        data: The prepared folder that replaces that of every recipe; None leaves theirs. For a study of several
+            benchmarks, the folder that holds one of each, named by its benchmark.
         reuse: Folders in which equal finished runs are looked for, besides `out`.
     """
     finished = list(_finished([out / ROWS, *reuse]))
@@ -45,30 +47,43 @@ def planned_rows(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
     for row in opened.rows:
         if row.recipe is None:
             continue
-        seeds = range(opened.study.seeds)
-        found += [_planned(opened, row, number, out, data, finished) for number in seeds]
+        for of in opened.sets:
+            given = data_given(opened, of, data)
+            seeds = range(opened.study.seeds)
+            found += [_planned(opened, row, of, number, out, given, finished) for number in seeds]
     return found
 
 
 def _planned(
-    opened: OpenedStudy, row: StudyRow, number: int, out: Path, data: Path | None, finished: Sequence[RunFolder]
+    opened: OpenedStudy,
+    row: StudyRow,
+    of: StudySet,
+    number: int,
+    out: Path,
+    data: Path | None,
+    finished: Sequence[RunFolder],
 ) -> PlannedRow:
     several = opened.study.seeds > 1
-    recipe = recipe_of(opened, row)
-    values = dict(row.set)
+    recipe = recipe_of(opened, row, of)
+    values = values_of(opened, row, of)
     if data is not None:
         values["data.root"] = str(data)
     if several:
         values["train.seed"] = recipe.train.seed + number
     row = StudyRow(row.name, row.published, row.recipe, values, parser=row.parser)
-    recipe = recipe_of(opened, row)
+    recipe = recipe_of(opened, row, of)
     folder = out / ROWS / row.name
+    folder = folder / of.name if len(opened.sets) > 1 else folder
     folder = folder / f"seed_{number}" if several else folder
-    title = f"row {row.name}" + (f", seed {recipe.train.seed}" if several else "")
+    title = (
+        f"row {row.name}"
+        + (f", {of.name}" if len(opened.sets) > 1 else "")
+        + (f", seed {recipe.train.seed}" if several else "")
+    )
     planned = PlannedRun(title, folder, tuple(settings(values)))
     _refuse_other(opened, row, recipe, folder)
     there = next((each.root for each in finished if _is_equal(each, recipe, opened)), None)
-    return PlannedRow(row, number if several else None, recipe, planned, there)
+    return PlannedRow(row, of, number if several else None, recipe, planned, there)
 
 
 def _refuse_other(opened: OpenedStudy, row: StudyRow, recipe: Recipe, folder: Path) -> None:

@@ -10,7 +10,7 @@ from medtune.trainer.experiment.open_data import missing_weights
 from medtune.trainer.plan.devices import GB, Devices
 from medtune.trainer.plan.plan import Planner, Sizes
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.studies.study import FULL, OpenedStudy, StudyRow, recipe_of
+from medtune.trainer.studies.study import FULL, OpenedStudy, StudyRow, StudySet, data_given, recipe_of
 
 CARDS_GB = (24.0, 48.0, 80.0, 141.0)
 """The memory of usual cards, in GB."""
@@ -20,11 +20,19 @@ _SIXTEEN_BITS = 2
 def requirements_text(opened: OpenedStudy, *, data: Path | None) -> str:
     """Returns what each row needs, as text. The memory is that before anything passes through the model."""
     lines = [f"{opened.title}", f"scale {opened.scale}, {len(opened.rows)} rows, {opened.study.seeds} runs each", ""]
+    if len(opened.sets) > 1:
+        lines += [
+            "every row is asked",
+            *(f"  {each.benchmark.title}: {said}" for each, said in _asked(opened, data)),
+            "",
+        ]
     for row in opened.rows:
         compared = f", compared with {row.published}" if row.published not in (None, row.name) else ""
         lines += [f"{row.name}{compared}", *(f"  {name:<9}{said}" for name, said in _of_row(opened, row, data)), ""]
-    lines += [f"licence of the questions and media: {opened.benchmark.licence}"]
-    lines += [f"prompts: {_prompts(opened.benchmark)}"]
+    for each in opened.sets:
+        of = f" of {each.benchmark.title}" if len(opened.sets) > 1 else ""
+        lines += [f"licence of the questions and media{of}: {each.benchmark.licence}"]
+        lines += [f"prompts{of}: {_prompts(each.benchmark)}"]
     if opened.scale == FULL:
         lines += [f"no row fills {name}: {why}" for name, why in opened.study.left_out.items()]
         lines += [f"to fetch: {opened.study.fetch}"]
@@ -41,12 +49,14 @@ def _of_row(opened: OpenedStudy, row: StudyRow, data: Path | None) -> Iterator[t
     if row.recipe is None:
         paths = [path for each in row.predictions.values() for path in each] or [path for path in (row.masks,) if path]
         there = "here" if all(path.exists() for path in paths) else "not here"
-        yield "data", _data_said(opened, data or opened.study.data)
+        if len(opened.sets) == 1:
+            yield from (("data", said) for _, said in _asked(opened, data))
         yield "answers", f"{'masks' if row.masks else 'predictions'} in {', '.join(map(str, paths))}: {there}"
         return
-    recipe = recipe_of(opened, row)
     yield "recipe", str(row.recipe)
-    yield "data", _data_said(opened, data or recipe.data.root)
+    recipe = recipe_of(opened, row, opened.sets[0])
+    if len(opened.sets) == 1:
+        yield "data", _data_said(opened, opened.sets[0], data or recipe.data.root)
     if recipe.model.endpoint is not None:
         served = recipe.model.endpoint
         cap = (
@@ -59,12 +69,17 @@ def _of_row(opened: OpenedStudy, row: StudyRow, data: Path | None) -> Iterator[t
     yield from _of_model(recipe)
 
 
-def _data_said(opened: OpenedStudy, root: Path) -> str:
+def _asked(opened: OpenedStudy, data: Path | None) -> Iterator[tuple[StudySet, str]]:
+    for each in opened.sets:
+        yield each, _data_said(opened, each, data_given(opened, each, data) or each.data)
+
+
+def _data_said(opened: OpenedStudy, of: StudySet, root: Path) -> str:
     if opened.simulated is not None:
         return f"simulated by {opened.simulated.source}, no files needed"
     if root.is_dir():
         return f"{root}, here"
-    sources = [find_source(name) for name in opened.benchmark.sources]
+    sources = [find_source(name) for name in of.benchmark.sources]
     source = next((each for each in sources if each.provenance != "synthetic"), sources[0])
     return f"{root}: not here; {source.title}, {source.url}, licence: {source.licence}"
 

@@ -11,7 +11,7 @@ from medtune.data import catalog
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.studies.published import Phase, PublishedTable
+from medtune.eval.studies.published import Phase, PublishedTable, joined
 from medtune.trainer.recipe.build import build, merge, override_layer, read_layer
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
@@ -29,7 +29,8 @@ class StudyRow:
         published: The row of the paper's tables that it is compared with; None is that of its own name, if any.
         recipe: The recipe that gives the answers, by its name, or by its path from the folder of the study.
         set: The values that replace those of the recipe, by their full key.
-        predictions: In place of a recipe, the files or folders with predictions, by the condition that was asked under.
+        predictions: In place of a recipe, the files or folders with predictions, by the condition that was asked under;
+            "{set}" in a path stands for the name of each benchmark.
         masks: In place of a recipe, a folder with masks that answer as `medtune oracle` does.
         parser: The parser that reads the answers; None is that of the recipe, or the benchmark's first.
     """
@@ -60,16 +61,16 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Scale:
-    """A smaller scale of a study, on simulated data with small models.
+    """A smaller scale of a study, on simulated or a user's data with small models.
 
     Attributes:
-        data: The data, which are simulated once in the folder of the study.
+        data: The data, which are simulated once in the folder of the study; None for data that a user has to give.
         rows: The rows at this scale.
         set: The values that replace those of the recipe of every row.
         tables: The published tables that this scale fills, where its data have no questions for those of the study.
     """
 
-    data: Simulated
+    data: Simulated | None
     rows: tuple[StudyRow, ...]
     set: dict[str, Any] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
@@ -80,28 +81,39 @@ class Study:
     """A table or figure of a paper, and the rows that fill it.
 
     Attributes:
-        benchmark: The benchmark of the paper.
-        tables: The names of its published tables that the study fills.
+        sets: The prepared folder with the released data, by benchmark. With one benchmark it is for rows without a
+            recipe, as a recipe names its own; of several benchmarks every row is asked each, from these folders.
+        tables: The names of the published tables that the study fills. Tables of one name of several benchmarks become
+            one, with their columns side by side.
         work: Whether a row is trained and evaluated before and after (run), or evaluated alone (eval).
-        data: The prepared folder with the released data, for rows without a recipe; a recipe names its own.
         fetch: What a reader has to fetch, and from where, in words.
         rows: The rows on the released data.
+        set_for: The values that replace those of every recipe on one of the benchmarks, by its name.
         left_out: The rows of the paper that no row fills, with the reason.
         seeds: The number of runs of each row, which differ in `train.seed`.
         split: The split that is asked.
         scales: Smaller scales by name.
     """
 
-    benchmark: str
+    sets: dict[str, Path]
     tables: tuple[str, ...]
     work: Literal["run", "eval"]
-    data: Path
     fetch: str
     rows: tuple[StudyRow, ...]
+    set_for: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     seeds: int = 1
     split: Literal["test", "val", "train"] = "test"
     scales: dict[str, Scale] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StudySet:
+    """A benchmark of a study, and the prepared folder with its released data."""
+
+    name: str
+    benchmark: Benchmark
+    data: Path
 
 
 @dataclass(frozen=True)
@@ -113,13 +125,13 @@ class OpenedStudy:
     file: Path
     study: Study
     scale: str
-    benchmark: Benchmark
+    sets: tuple[StudySet, ...]
     tables: tuple[PublishedTable, ...]
     rows: tuple[StudyRow, ...]  # The rows of this scale that were asked for, with the settings of the scale.
 
     @property
     def simulated(self) -> Simulated | None:
-        """The data that are simulated; None for the released ones."""
+        """The data that are simulated; None for the released ones, and for those of a user."""
         return None if self.scale == FULL else self.study.scales[self.scale].data
 
     @property
@@ -152,10 +164,14 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
     file = find_study(name)
     layers = [read_layer(file), *map(override_layer, overrides)]
     study = build(Study, merge(layers), layers)
-    benchmark = find_benchmark(study.benchmark)
     taken = _of_scale(study, scale, file)
     own = study.scales[scale].tables if scale != FULL else ()
-    tables = _tables(replace(study, tables=own or study.tables), benchmark, file)
+    if not study.sets:
+        raise ValueError(f"{file}: sets is empty; give the prepared folder of each benchmark by its name")
+    if unknown := [each for each in study.set_for if each not in study.sets]:
+        raise ValueError(f"{file}: set_for: {unknown[0]} is none of sets.{nearest(unknown[0], study.sets)}")
+    sets = tuple(StudySet(each, find_benchmark(each), data) for each, data in study.sets.items())
+    tables = _tables(replace(study, tables=own or study.tables), sets, file)
     _check_names(taken, file)
     chosen = _chosen(taken, rows, file)
     known = {row for table in tables for row in table.printed}
@@ -165,28 +181,36 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
         file=file,
         study=study,
         scale=scale,
-        benchmark=benchmark,
+        sets=sets,
         tables=tables,
         rows=tuple(_with_published(_with_recipe(row, file), known, file) for row in chosen),
     )
     for row in opened.rows:
-        _check_row(opened, row)
+        for each in sets:
+            _check_row(opened, row, each)
     return opened
 
 
-def _tables(study: Study, benchmark: Benchmark, file: Path) -> tuple[PublishedTable, ...]:
-    known = {table.name: table for table in benchmark.published_tables()}
+def _tables(study: Study, sets: Sequence[StudySet], file: Path) -> tuple[PublishedTable, ...]:
+    found: dict[str, dict[str, tuple[str, PublishedTable]]] = {}
+    for each in sets:
+        for table in each.benchmark.published_tables():
+            found.setdefault(table.name, {})[each.name] = each.benchmark.title, table
+    whose = ", ".join(study.sets)
     if not study.tables:
-        raise ValueError(f"{file}: tables is empty; name published tables of {study.benchmark}: {', '.join(known)}")
+        raise ValueError(f"{file}: tables is empty; name published tables of {whose}: {', '.join(found)}")
     for name in study.tables:
-        if name not in known:
+        if name not in found:
             raise ValueError(
-                f"{file}: tables: {study.benchmark} has no published table {name!r}.{nearest(name, known)} There are: "
-                f"{', '.join(known) or 'none'}"
+                f"{file}: tables: {whose} has no published table {name!r}.{nearest(name, found)} There are: "
+                f"{', '.join(found) or 'none'}"
             )
+    read = {benchmark for name in study.tables for benchmark in found[name]}
+    if unread := [each.name for each in sets if each.name not in read]:
+        raise ValueError(f"{file}: sets: no table of the study has a column of {unread[0]}; leave it out")
     if study.seeds < 1:
         raise ValueError(f"{file}: seeds is {study.seeds}; wanted 1 or more")
-    return tuple(known[name] for name in study.tables)
+    return tuple(joined(found[name]) for name in study.tables)
 
 
 def _of_scale(study: Study, scale: str, file: Path) -> tuple[StudyRow, ...]:
@@ -196,6 +220,8 @@ def _of_scale(study: Study, scale: str, file: Path) -> tuple[StudyRow, ...]:
         known = ", ".join((FULL, *study.scales))
         raise ValueError(f"{file}: there is no scale {scale!r}.{nearest(scale, study.scales)} There are: {known}")
     found = study.scales[scale]
+    if found.data is not None and len(study.sets) > 1:
+        raise ValueError(f"{file}: scales.{scale}.data simulates one benchmark, the study has {len(study.sets)}")
     return tuple(replace(row, set={**found.set, **row.set}) for row in found.rows)
 
 
@@ -236,24 +262,22 @@ def _with_published(row: StudyRow, known: set[str], file: Path) -> StudyRow:
     return row
 
 
-def _check_row(opened: OpenedStudy, row: StudyRow) -> None:
+def _check_row(opened: OpenedStudy, row: StudyRow, of: StudySet) -> None:
     where = f"{opened.file}: row {row.name!r}"
-    if row.parser is not None and row.parser not in opened.benchmark.parsers:
-        parsers = ", ".join(opened.benchmark.parsers)
-        raise ValueError(
-            f"{where}, parser: {opened.study.benchmark} has no parser {row.parser!r}. There are: {parsers}"
-        )
-    if row.masks is not None and opened.benchmark.oracle is None:
-        raise ValueError(f"{where}, masks: no mask tells the answers of {opened.study.benchmark}")
+    if row.parser is not None and row.parser not in of.benchmark.parsers:
+        parsers = ", ".join(of.benchmark.parsers)
+        raise ValueError(f"{where}, parser: {of.name} has no parser {row.parser!r}. There are: {parsers}")
+    if row.masks is not None and of.benchmark.oracle is None:
+        raise ValueError(f"{where}, masks: no mask tells the answers of {of.name}")
     if row.recipe is None:
         _check_phases(opened, where)
         return
     try:
         find_recipe(row.recipe)
-        recipe = recipe_of(opened, row)
+        recipe = recipe_of(opened, row, of)
     except (ValueError, FileNotFoundError) as error:
         raise type(error)(f"{where}, recipe {row.recipe}: {error}") from error
-    _check_recipe(opened, row, recipe, where)
+    _check_recipe(opened, row, recipe, of, where)
 
 
 def _check_phases(opened: OpenedStudy, where: str) -> None:
@@ -264,11 +288,9 @@ def _check_phases(opened: OpenedStudy, where: str) -> None:
         )
 
 
-def _check_recipe(opened: OpenedStudy, row: StudyRow, recipe: Recipe, where: str) -> None:
-    if recipe.data.benchmark != opened.study.benchmark:
-        raise ValueError(
-            f"{where}, recipe: {row.recipe} is about {recipe.data.benchmark}, the study about {opened.study.benchmark}"
-        )
+def _check_recipe(opened: OpenedStudy, row: StudyRow, recipe: Recipe, of: StudySet, where: str) -> None:
+    if recipe.data.benchmark != of.name:
+        raise ValueError(f"{where}, recipe: {row.recipe} is about {recipe.data.benchmark}, the study about {of.name}")
     missing = [each for each in opened.conditions if each not in recipe.eval.conditions]
     if missing:
         raise ValueError(
@@ -279,11 +301,22 @@ def _check_recipe(opened: OpenedStudy, row: StudyRow, recipe: Recipe, where: str
         raise ValueError(f"{where}, recipe: a served model is not trained; this study compares before and after")
 
 
-def recipe_of(opened: OpenedStudy, row: StudyRow) -> Recipe:
-    """Returns the recipe of a row, with its settings."""
+def recipe_of(opened: OpenedStudy, row: StudyRow, of: StudySet) -> Recipe:
+    """Returns the recipe of a row on one of the study's benchmarks, with its settings."""
     if row.recipe is None:
         raise ValueError(f"row {row.name!r} has no recipe")
-    return read_recipe(row.recipe, settings(row.set))
+    return read_recipe(row.recipe, settings(values_of(opened, row, of)))
+
+
+def values_of(opened: OpenedStudy, row: StudyRow, of: StudySet) -> dict[str, Any]:
+    """Returns the values that replace those of a row's recipe; of several benchmarks the recipe is asked each."""
+    asked = {"data.benchmark": of.name, "data.root": str(of.data)} if len(opened.sets) > 1 else {}
+    return {**asked, **row.set, **opened.study.set_for.get(of.name, {})}
+
+
+def data_given(opened: OpenedStudy, of: StudySet, data: Path | None) -> Path | None:
+    """Returns the folder that replaces the data of a benchmark: `data`, or the one in it of the benchmark's name."""
+    return data / of.name if data is not None and len(opened.sets) > 1 else data
 
 
 def settings(values: Mapping[str, Any]) -> list[str]:

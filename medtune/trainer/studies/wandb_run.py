@@ -18,7 +18,7 @@ def send_study(report: StudyReport, out: Path, log: LogBlock) -> str:
         return ""
     import wandb
 
-    config = {"study": report.name, "scale": report.scale, "benchmark": report.benchmark, "title": report.title}
+    config = {"study": report.name, "scale": report.scale, "benchmarks": list(report.benchmarks), "title": report.title}
     run = wandb.init(
         project=log.project,
         name=f"study {report.name} {report.scale}",

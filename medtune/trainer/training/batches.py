@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.media_reader import Turns, read_item
+from medtune.models.media_reader import LoadingTurns, read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import ROW_TOKENS, PackedRows, Shown, balanced, pack
@@ -87,8 +87,10 @@ class MicroBatch(NamedTuple):
     rows: PackedRows  # The sequences of all groups, packed into rows of token trees.
     # The media items of the groups that are shown with theirs, in the order of the groups; None if no group is.
     media: MediaBatch
-    # The number of target tokens in the whole optimizer step, over all devices and forward passes.
+    # The numbers of target tokens and of replies in the whole optimizer step, over all devices and forward passes.
     step_target_tokens: int
+    step_replies: int
+    num_replies: int  # The number of sequences in this forward pass, borrowed ones among them.
     # The number of sequences that count for the loss. The sequences after them are borrowed: every device has to run
     # the same layers, because with a sharded strategy the devices would otherwise wait for each other forever.
     num_counted: int
@@ -127,7 +129,7 @@ class MicroBatches(Dataset[MicroBatch]):
         self.sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
         self._row_tokens = row_tokens if share_prefix else 0
         self._laid: tuple[int, dict[Draw, list[Layout]]] = (-1, {})
-        self.turns: Turns | None = None
+        self.turns: LoadingTurns | None = None
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
@@ -164,6 +166,8 @@ class MicroBatches(Dataset[MicroBatch]):
             rows=self._packed(layouts, first),
             media=self.transform.stack(items) if items else None,
             step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in step_layouts[draw]),
+            step_replies=sum(len(step_layouts[draw]) for draw in whole),
+            num_replies=sum(map(len, layouts)),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
             num_shown=sum(not self.sequences.is_blind(draw) for draw in mine),
             question_ids=tuple(
@@ -262,7 +266,7 @@ def _packing(assembled: Assembled) -> _Packing:
     return _Packing(shares, ROW_TOKENS if shares and assembled.model.packs_trees else 0)
 
 
-class _Loader(DataLoader[MicroBatch]):
+class _BatchLoader(DataLoader[MicroBatch]):
     def __iter__(self) -> Iterator[MicroBatch]:  # type: ignore[override]
         turns = self.dataset.turns if isinstance(self.dataset, MicroBatches) else None
         try:
@@ -281,9 +285,9 @@ def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> Dat
     The processes hold a bounded amount of memory together (media_reader.py).
     """
     if workers > 0:
-        batches.turns = Turns(workers)
+        batches.turns = LoadingTurns(workers)
         order.begins = batches.turns.begin
-    return _Loader(
+    return _BatchLoader(
         batches,
         batch_size=None,
         sampler=order,

@@ -180,7 +180,7 @@ def is_best(value: float, best: float | None, *, sign: float) -> bool:
     return best is None or math.isnan(best) or sign * value >= sign * best
 
 
-class Continued(Callback):
+class ContinuedTraining(Callback):
     """Continues the training at a saved state, before its first step.
 
     Args:

@@ -26,7 +26,14 @@ from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
 from medtune.trainer.training.sampling import ResumableOrder, StepOrder
-from medtune.trainer.training.validation.asked import Asked, AskedLoader, InOrder, VisitBatch, VisitBatches, asked
+from medtune.trainer.training.validation.asked import (
+    AskedLoader,
+    EvaluatedSplit,
+    InOrder,
+    VisitBatch,
+    VisitBatches,
+    asked,
+)
 
 
 class QuestionData(pl.LightningDataModule):
@@ -175,11 +182,11 @@ class QuestionData(pl.LightningDataModule):
         return self.test_dataloader()
 
     @cached_property
-    def validation(self) -> Asked:
+    def validation(self) -> EvaluatedSplit:
         """The questions that each validation asks, the same on all ranks."""
         return self._asked("val", self._opened.recipe.eval.val_questions)
 
-    def _asked(self, split: Split, questions: int | None) -> Asked:
+    def _asked(self, split: Split, questions: int | None) -> EvaluatedSplit:
         recipe, benchmark = self._opened.recipe, self._opened.benchmark
         most = min((number for number in (questions, self._limit) if number is not None), default=None)
         return asked(
@@ -191,7 +198,7 @@ class QuestionData(pl.LightningDataModule):
             seed=recipe.train.seed,
         )
 
-    def _loader(self, questions: Asked) -> DataLoader[VisitBatch]:
+    def _loader(self, questions: EvaluatedSplit) -> DataLoader[VisitBatch]:
         trainer, size = self._its_trainer(), self._module.answers.batch_size
         transform, workers = self._module.assembled.transform, self._opened.recipe.data.workers
         batches = VisitBatches(

@@ -34,7 +34,7 @@ from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.seen import asks_the_same
-from medtune.trainer.training.checkpoints import Checkpoints, Continued, SavedState, ValidationSteps
+from medtune.trainer.training.checkpoints import Checkpoints, ContinuedTraining, SavedState, ValidationSteps
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage, planned_stages
@@ -309,7 +309,7 @@ def _callbacks(
     if decay is not None:
         experiment.say(f"validations and checkpoints use the moving average of the weights (train.ema_decay {decay})")
     return [
-        *([] if state is None else [Continued(state, facts)]),
+        *([] if state is None else [ContinuedTraining(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
         StepLog(planned, loggers, recipe, stop, experiment.left),
         ValidationSteps(every_steps=recipe.eval.every_steps),

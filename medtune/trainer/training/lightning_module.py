@@ -34,26 +34,27 @@ from medtune.models.tuning.quantize import NARROW, set_types
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
+from medtune.trainer.losses import find_loss, of_step
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.mixture import begins_with_words
 from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.validation.asked import VisitBatch
-from medtune.trainer.training.validation.measures import Answered, Asker
+from medtune.trainer.training.validation.measures import Answered, BatchAsker
 
 
 class FineTuning(pl.LightningModule):
     """Trains the parameters that a tuning lets learn.
 
-    The loss of a step is the cross entropy summed over its target tokens, divided by the number of target tokens in the
-    whole step, over all devices and forward passes.
+    The loss of a step is the mean of its loss's numbers (medtune/trainer/losses), by default the cross entropy, over
+    the target tokens of the whole step, on all devices and in all forward passes.
 
     Args:
         assembled: The model that is trained, with its layout of sequences and its transform of media. The parameters
             that learn require gradients.
         stage: How each part learns, and the schedule. Without `max_steps`, the trainer says how many steps there are.
-        train: The optimizer, its settings and the seed.
+        train: The loss, the optimizer, their settings and the seed.
         answers: The limits within which validations answer questions.
 
     Attributes:
@@ -72,11 +73,12 @@ class FineTuning(pl.LightningModule):
         self.chosen = chosen
         self.lr: float | None = None
         self._train = train
+        self._loss = find_loss(train.loss)
         self._losses = StepLosses()
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
         self._used: UsedWeights | None = None
-        self._asker = Asker(assembled, answers, seed=train.seed)
+        self._asker = BatchAsker(assembled, answers, seed=train.seed)
         nn.Module.register_state_dict_post_hook(self, keep_what_learns)
         nn.Module.register_load_state_dict_post_hook(self, expect_what_learns)
         # Lightning does not switch the model to training mode itself.
@@ -179,11 +181,9 @@ class FineTuning(pl.LightningModule):
         # Dropout must not depend on how many steps this process has run, so that a resumed run gives identical results.
         torch.manual_seed(_mixed(self._train.seed, batch.number, self.global_rank))
         encoded = None if batch.media is None else self.model.encode(batch.media)
-        read = self.model(batch.rows, encoded)
-        counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
-        loss: Tensor = -counted_T.sum() / batch.step_target_tokens
-        # What is logged is summed in float64, so that it does not depend on how a step is divided into passes.
-        self._losses.add(-counted_T.detach().double().sum() / batch.step_target_tokens, batch.question_ids)
+        loss: Tensor
+        loss, logged = self.model(batch.rows, encoded, functools.partial(of_step, self._loss, batch))
+        self._losses.add(logged, batch.question_ids)
         if not loss.requires_grad:
             loss = loss + self._nothing()
         return loss * gradient_divisor(

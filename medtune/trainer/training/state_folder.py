@@ -117,7 +117,7 @@ def load_loss_scale(trainer: pl.Trainer, saved: Mapping[str, float] | None) -> N
 def callback_states(trainer: pl.Trainer) -> dict[str, Any]:
     """Returns what the callbacks remember, by their names, in plain values."""
     states = {_name(callback): callback.state_dict() for callback in _callbacks(trainer)}
-    return {name: _plain(state) for name, state in states.items() if state}
+    return {name: _json_value(state) for name, state in states.items() if state}
 
 
 def load_callback_states(trainer: pl.Trainer, saved: Mapping[str, Any]) -> None:
@@ -135,12 +135,12 @@ def _name(callback: pl.Callback) -> str:
     return type(callback).__name__
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, Tensor):
         return {"number": value.item(), "dtype": str(value.dtype).removeprefix("torch.")}
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {str(key): _json_value(each) for key, each in value.items()}
+    return [_json_value(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _restored(value: Any) -> Any:

@@ -29,7 +29,13 @@ from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import (
     preset,
     templates,
 )
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import Subject, draw, lesion_masks, measured, write_patient
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import (
+    SimulatedPatient,
+    draw,
+    lesion_masks,
+    measured,
+    write_patient,
+)
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import draw_builds
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import ADJECTIVES, SITES, draw_findings
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM
@@ -45,14 +51,17 @@ VOXEL_CM = SPACING_MM / 10
 Change = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 
 
-def cohort(number: int, seed: int) -> list[Subject]:
+def cohort(number: int, seed: int) -> list[SimulatedPatient]:
     """Returns simulated patients about whom every subtype is asked."""
     found = draw_findings(number, np.random.default_rng([seed, 0]), clear=True)
     builds = draw_builds(number, np.random.default_rng([seed, 2]))
-    return [Subject(each, build, seed, index) for index, (each, build) in enumerate(zip(found, builds, strict=True))]
+    return [
+        SimulatedPatient(each, build, seed, index)
+        for index, (each, build) in enumerate(zip(found, builds, strict=True))
+    ]
 
 
-def holds_the_truth(subject: Subject) -> Facts:
+def holds_the_truth(subject: SimulatedPatient) -> Facts:
     """Checks every measured lesion of a simulated patient against what was drawn."""
     drawn = draw(subject)
     facts = measured(f"case-{subject.seed}-{subject.number}", drawn)

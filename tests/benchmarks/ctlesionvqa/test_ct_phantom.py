@@ -13,7 +13,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     CONTRASTS_HU,
     DIAMETERS_MM,
     SITES,
-    Finding,
+    OrganLesions,
     draw_findings,
     place_lesions,
 )
@@ -60,7 +60,7 @@ def test_folders_are_abdomen_atlas_and_hold_what_was_drawn(simulated: Simulated)
 def test_noise_and_contrast_are_those_that_were_asked_for() -> None:
     findings = draw_findings(1, np.random.default_rng(0))[0]
     patient = draw_patient(np.random.default_rng(1))
-    finding = Finding("left", True, 30.0, 60.0, 1)
+    finding = OrganLesions("left", True, 30.0, 60.0, 1)
     lesions = place_lesions(patient, {**dict.fromkeys(findings), "kidney": finding}, np.random.default_rng(2))
     scanned = scan(patient, lesions, np.random.default_rng(3))
     (lesion,) = lesions
@@ -76,7 +76,7 @@ def test_noise_and_contrast_are_those_that_were_asked_for() -> None:
 
 def test_smallest_lesion_shows_by_partial_volume() -> None:
     patient = draw_patient(np.random.default_rng(1))
-    finding = Finding("segment 8", True, DIAMETERS_MM[0], CONTRASTS_HU[1], 1)
+    finding = OrganLesions("segment 8", True, DIAMETERS_MM[0], CONTRASTS_HU[1], 1)
     none = dict.fromkeys(SITES)
     quiet = [
         scan(patient, place_lesions(patient, found, np.random.default_rng(2)), np.random.default_rng(3)).hu_IJK

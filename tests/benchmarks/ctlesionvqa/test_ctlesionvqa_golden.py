@@ -14,7 +14,7 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
 from medtune.benchmarks.ctlesionvqa.scoring import inclusive, paper, strict, v2_code, vsi_code
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
-    Pair,
+    ReplyAndTruth,
     aggregate_free_text,
     aggregate_letters,
     answered,
@@ -66,7 +66,7 @@ def test_golden_mra_of_numbers() -> None:
 
 def test_golden_mra_of_texts() -> None:
     golden = recorded("ctlesionvqa_mra.json")
-    pairs = [Pair(row["reply"], row["truth"]) for row in rows(golden["rows"]["text_pairs"])]
+    pairs = [ReplyAndTruth(row["reply"], row["truth"]) for row in rows(golden["rows"]["text_pairs"])]
     for pair, expected in zip(pairs, rows(golden["expected"]["text_pairs"]), strict=True):
         if expected["vsi_code_end_to_end"] == ZERO:
             with pytest.raises(ZeroDivisionError):
@@ -84,7 +84,7 @@ def test_golden_binary() -> None:
     assert golden["rows"].keys() == golden["expected"].keys()
     for name, pairs in golden["rows"].items():
         expected: dict[str, Any] = golden["expected"][name]
-        found = score_binary([Pair(*pair) for pair in pairs]).details
+        found = score_binary([ReplyAndTruth(*pair) for pair in pairs]).details
         assert found == expected["official"], name
         youden = float(str(found["sensitivity"])) + float(str(found["specificity"])) - 1
         assert youden == near(expected["youden_from_official"]), name

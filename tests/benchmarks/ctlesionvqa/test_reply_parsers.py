@@ -26,7 +26,7 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
 )
 from medtune.benchmarks.ctlesionvqa.scoring import row_score
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
-    Pair,
+    ReplyAndTruth,
     V2Row,
     aggregate_free_text,
     aggregate_letters,
@@ -137,8 +137,8 @@ def asked(kind: str, truth: str) -> Question:
     return Question("q", "m", "Asked?", options, answer, KINDS[kind], "p", facets={"task": "t", "subtype": "s"})
 
 
-def pairs(places: Sequence[int]) -> list[Pair]:
-    return [Pair(ROWS[place][2], ROWS[place][1]) for place in places]
+def pairs(places: Sequence[int]) -> list[ReplyAndTruth]:
+    return [ReplyAndTruth(ROWS[place][2], ROWS[place][1]) for place in places]
 
 
 def test_the_record_is_of_these_replies() -> None:
@@ -192,7 +192,7 @@ def one_reply(kind: str, seed: int, word: str) -> None:
         parsed = find_benchmark("ctlesionvqa").parsers["official"](reply, question)
         assert parsed is None or parsed.strip()
         assert not question.options or parsed is None or parsed in question.options
-        SCORES[kind]([Pair(reply, question.answer if kind != "letter" else "A")])
+        SCORES[kind]([ReplyAndTruth(reply, question.answer if kind != "letter" else "A")])
 
 
 @pytest.mark.parametrize("number", sample_and_all(400, 4_000))

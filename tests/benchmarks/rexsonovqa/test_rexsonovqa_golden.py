@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.official_report import Report, official_letter, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import OfficialFigures, official_letter, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import (
     ScoredItem,
     Tally,
@@ -21,7 +21,7 @@ from tests.eval.golden import near, recorded, rows
 ABSENT = "absent"
 
 
-def printed(found: Report) -> dict[str, Any]:
+def printed(found: OfficialFigures) -> dict[str, Any]:
     """Returns the numbers as the report's tables print them."""
     overall, *tables = report_tables(found)
     accuracy, mean, share = (float(str(row[-1])) for row in overall.rows)

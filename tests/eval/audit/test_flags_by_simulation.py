@@ -8,7 +8,7 @@ import pytest
 
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.audit.habits import reading_rows
-from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, Subject
+from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, AuditedPhase
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.benchmark import ParsedReplies
 from medtune.eval.metric import ParsedReply
@@ -22,7 +22,7 @@ SIMULATED_ELSEWHERE = {BETTER, NOT_BEATEN, IMAGE_WORDS[0], IMAGE_WORDS[1], ORDER
 """Better and worse than the model: checks, which test_claims_by_simulation simulates."""
 
 
-def audited(rng: np.random.Generator, study: Study) -> Subject:
+def audited(rng: np.random.Generator, study: Study) -> AuditedPhase:
     """Returns a model without habits or leaks, whose two readings are as good as the two phases of a study."""
     count = study.after.size
     truths = rng.integers(0, len(OPTIONS), count)
@@ -48,7 +48,7 @@ def audited(rng: np.random.Generator, study: Study) -> Subject:
         _question(-1 - number, f"Which {task}?", OPTIONS, str(rng.choice(OPTIONS)), f"learnt {number}", task)
         for number, task in enumerate(rng.integers(0, TASKS, 60))
     )
-    return Subject("final", LIKELIHOOD, asked, parsed, learnt)
+    return AuditedPhase("final", LIKELIHOOD, asked, parsed, learnt)
 
 
 def _question(number: int, text: str, options: tuple[str, ...], answer: str, patient: Any, task: Any) -> Question:

@@ -1,6 +1,6 @@
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
-from medtune.eval.audit.row import Subject
+from medtune.eval.audit.row import AuditedPhase
 from medtune.eval.metric import ParsedReply
 
 NUMBERS = ("one", "two", "three", "four")
@@ -10,7 +10,7 @@ def _asked(kind: str, patient: int, answer: str, **facets: str) -> Question:
     return Question(f"{kind}{patient}", f"m{patient}", "?", NUMBERS, answer, "choice", f"p{patient}", facets=facets)
 
 
-def _subject() -> Subject:
+def _subject() -> AuditedPhase:
     """Returns a subject that answers "one" to all questions about counts, and all other questions right."""
     rows: list[ParsedReply] = []
     for patient in range(40):
@@ -21,7 +21,7 @@ def _subject() -> Subject:
         rows.append(ParsedReply(counted, None, "one"))
         rows += [ParsedReply(question, None, question.answer) for question in (*sized, plain)]
     questions = tuple(row.question for row in rows)
-    return Subject("final", "likelihood", questions, {"image": {"likelihood": rows}}, ())
+    return AuditedPhase("final", "likelihood", questions, {"image": {"likelihood": rows}}, ())
 
 
 def test_collapse_in_one_subtype_is_found_although_the_task_is_balanced() -> None:
@@ -46,4 +46,4 @@ def test_questions_without_any_facet_are_one_group() -> None:
     rows: dict[Condition, dict[str, list[ParsedReply]]] = {
         "image": {"likelihood": [ParsedReply(question, None, "two")]}
     }
-    assert set(collapse_by_subtype(Subject("final", "likelihood", (question,), rows, ()))) == {"all"}
+    assert set(collapse_by_subtype(AuditedPhase("final", "likelihood", (question,), rows, ()))) == {"all"}

@@ -18,7 +18,7 @@ from medtune.eval.audit.image_cues import (
     split_probes,
     thumbnails_and_greys,
 )
-from medtune.eval.audit.row import Subject
+from medtune.eval.audit.row import AuditedPhase
 from medtune.eval.metric import ParsedReply
 from tests.eval.audit.world import World
 
@@ -143,7 +143,7 @@ def test_questions_without_a_box_are_not_asked_and_the_model_is_compared_on_the_
     assert probe.note.endswith("; 20 of 40 questions")
     # A model that is right on the questions without a box alone.
     rows = [ParsedReply(question, None, "liver" if "plane" in question.facets.values() else None) for question in asked]
-    row = Subject("final", "robust", tuple(asked), {"image": {"robust": rows}}, known).probe_row(probe)
+    row = AuditedPhase("final", "robust", tuple(asked), {"image": {"robust": rows}}, known).probe_row(probe)
     assert (row.value, row.n, row.gap and row.gap.value) == (1.0, 20, -1.0)
 
 

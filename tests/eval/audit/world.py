@@ -17,7 +17,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import thumbnails
-from medtune.eval.audit.row import Audit, AuditRow, Subject, subject_of
+from medtune.eval.audit.row import Audit, AuditedPhase, AuditRow, subject_of
 from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
 from tests.eval.answerers import reply
 
@@ -36,7 +36,7 @@ class World:
     def train_questions(self) -> list[Question]:
         return [question for group in self.train for question in group.questions]
 
-    def subject(self, answerer: Answerer, out: Path) -> Subject:
+    def subject(self, answerer: Answerer, out: Path) -> AuditedPhase:
         said = evaluate(
             answerer,
             self.test,

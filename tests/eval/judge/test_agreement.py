@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from medtune.data.types import PredictionKey
-from medtune.eval.judge.agreement import Agreement, agreement, agreement_tables, read_human_scores
+from medtune.eval.judge.agreement import JudgeAgreement, agreement, agreement_tables, read_human_scores
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD
 
@@ -18,7 +18,7 @@ def key(number: int) -> PredictionKey:
     return PredictionKey(f"q{number}", "image", "generation", 0)
 
 
-def compared(person: list[int], judge: list[int], *, per_patient: int = 1) -> Agreement:
+def compared(person: list[int], judge: list[int], *, per_patient: int = 1) -> JudgeAgreement:
     patients = {f"q{number}": f"p{number // per_patient}" for number in range(len(person))}
     scored = [{key(number): points for number, points in enumerate(side)} for side in (person, judge)]
     return agreement(scored[0], scored[1], patients, levels=LEVELS)

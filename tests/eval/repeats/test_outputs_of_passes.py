@@ -10,7 +10,7 @@ import pytest
 from medtune.benchmarks import paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Prediction
-from medtune.eval.audit.row import Subject, subject_of
+from medtune.eval.audit.row import AuditedPhase, subject_of
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_file import compare_file
@@ -194,7 +194,7 @@ def test_seeds_count_all_passes() -> None:
     assert found.per_seed == pytest.approx((25 / 60, 0.0))
 
 
-def audited(said: list[Prediction]) -> Subject:
+def audited(said: list[Prediction]) -> AuditedPhase:
     return subject_of("final", ASKED, said, BUSI, parser="robust", train=ASKED)
 
 

@@ -9,13 +9,13 @@ import yaml
 
 from medtune.benchmarks import paper_of
 from medtune.eval.audit.row import NOT_BEATEN
-from medtune.eval.report.report import Report, run_report
+from medtune.eval.report.report import RunReport, run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report
 from tests.eval.report.folders import change_json
 
 
-def report(run: Path) -> Report:
+def report(run: Path) -> RunReport:
     return run_report(read_run(run), paper_of)
 
 

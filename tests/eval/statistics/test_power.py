@@ -4,10 +4,10 @@ import pytest
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.power import Plan, estimated_icc, patients_needed, plan_from, power_of
+from medtune.eval.statistics.power import PowerPlan, estimated_icc, patients_needed, plan_from, power_of
 
 
-def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[float], list[float], list[str]]:
+def answers(rng: np.random.Generator, plan: PowerPlan, patients: int) -> tuple[list[float], list[float], list[str]]:
     """Returns two phases whose change has the plan's mean, variance and correlation within a patient.
 
     With probability sqrt(icc) a question takes the change of its patient, else a change of its own. Two questions about
@@ -30,12 +30,12 @@ def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[f
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(baseline=0.4, gain=0.1, questions_per_patient=8, icc=0.2),
-        Plan(baseline=0.5, gain=0.2, questions_per_patient=4, icc=0.0),
-        Plan(baseline=0.3, gain=0.15, questions_per_patient=10, icc=0.5, discordant=0.3),
+        PowerPlan(baseline=0.4, gain=0.1, questions_per_patient=8, icc=0.2),
+        PowerPlan(baseline=0.5, gain=0.2, questions_per_patient=4, icc=0.0),
+        PowerPlan(baseline=0.3, gain=0.15, questions_per_patient=10, icc=0.5, discordant=0.3),
     ],
 )
-def test_simulated_studies_of_the_size_see_the_gain_as_often_as_planned(plan: Plan) -> None:
+def test_simulated_studies_of_the_size_see_the_gain_as_often_as_planned(plan: PowerPlan) -> None:
     needed = patients_needed(plan, power=0.8)
     rng = np.random.default_rng(0)
     repeats, seen = 400, 0
@@ -47,7 +47,7 @@ def test_simulated_studies_of_the_size_see_the_gain_as_often_as_planned(plan: Pl
 
 
 def test_a_study_by_permutation_sees_it_too() -> None:
-    plan = Plan(baseline=0.4, gain=0.2, questions_per_patient=5, icc=0.3)
+    plan = PowerPlan(baseline=0.4, gain=0.2, questions_per_patient=5, icc=0.3)
     needed = patients_needed(plan, power=0.8)
     rng = np.random.default_rng(1)
     studies = [answers(rng, plan, needed.patients) for _ in range(60)]
@@ -56,20 +56,20 @@ def test_a_study_by_permutation_sees_it_too() -> None:
 
 
 def test_more_correlation_a_smaller_gain_and_more_power_need_more_patients() -> None:
-    plan = Plan(baseline=0.5, gain=0.1, questions_per_patient=10, icc=0.1)
+    plan = PowerPlan(baseline=0.5, gain=0.1, questions_per_patient=10, icc=0.1)
     base = patients_needed(plan).patients
-    assert patients_needed(Plan(0.5, 0.1, 10, 0.3)).patients > base
-    assert patients_needed(Plan(0.5, 0.05, 10, 0.1)).patients > 3 * base
+    assert patients_needed(PowerPlan(0.5, 0.1, 10, 0.3)).patients > base
+    assert patients_needed(PowerPlan(0.5, 0.05, 10, 0.1)).patients > 3 * base
     assert patients_needed(plan, power=0.95).patients > base
     assert patients_needed(plan, alpha=0.01).patients > base
-    assert patients_needed(Plan(0.5, 0.1, 10, 0.1, size_variation=1.0)).patients > base
-    assert patients_needed(Plan(0.5, 0.1, 10, 0.1, discordant=0.2)).patients < base
-    assert patients_needed(Plan(0.6, -0.1, 10, 0.1)).patients == pytest.approx(base, abs=2)
+    assert patients_needed(PowerPlan(0.5, 0.1, 10, 0.1, size_variation=1.0)).patients > base
+    assert patients_needed(PowerPlan(0.5, 0.1, 10, 0.1, discordant=0.2)).patients < base
+    assert patients_needed(PowerPlan(0.6, -0.1, 10, 0.1)).patients == pytest.approx(base, abs=2)
     assert power_of(plan, base) >= 0.8 > power_of(plan, base - 1)
 
 
 def test_a_run_suggests_its_own_plan() -> None:
-    plan = Plan(baseline=0.4, gain=0.2, questions_per_patient=6, icc=0.3, discordant=0.4)
+    plan = PowerPlan(baseline=0.4, gain=0.2, questions_per_patient=6, icc=0.3, discordant=0.4)
     found = plan_from(*answers(np.random.default_rng(2), plan, 3000), gain=0.2)
     assert found.icc == pytest.approx(0.3, abs=0.03)
     assert found.changing == pytest.approx(0.4, abs=0.02)
@@ -89,13 +89,13 @@ def test_correlation_of_patients_who_agree_and_who_do_not() -> None:
 @pytest.mark.parametrize(
     ("plan", "wanted"),
     [
-        (Plan(0.9, 0.2, 5, 0.1), "baseline \\+ gain is 1.1"),
-        (Plan(0.5, 0.0, 5, 0.1), "gain is 0"),
-        (Plan(0.5, 0.1, 5, 1.5), "icc is 1.5"),
-        (Plan(0.5, 0.1, 0.5, 0.1), "questions_per_patient is 0.5"),
-        (Plan(0.5, 0.1, 5, 0.1, discordant=0.05), "discordant is 0.05"),
+        (PowerPlan(0.9, 0.2, 5, 0.1), "baseline \\+ gain is 1.1"),
+        (PowerPlan(0.5, 0.0, 5, 0.1), "gain is 0"),
+        (PowerPlan(0.5, 0.1, 5, 1.5), "icc is 1.5"),
+        (PowerPlan(0.5, 0.1, 0.5, 0.1), "questions_per_patient is 0.5"),
+        (PowerPlan(0.5, 0.1, 5, 0.1, discordant=0.05), "discordant is 0.05"),
     ],
 )
-def test_impossible_plans_are_refused(plan: Plan, wanted: str) -> None:
+def test_impossible_plans_are_refused(plan: PowerPlan, wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
         patients_needed(plan)

@@ -1,6 +1,6 @@
 """The cells of a study: value, difference, interval and test, against hand-made numbers and their own consistency."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -10,10 +10,11 @@ from medtune.data.types import Interval, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.statistics.intervals import difference_of_two, mean_interval, wilson
 from medtune.eval.statistics.patient_swaps import holm
 from medtune.eval.studies.cells import NO_RESULT, NO_UNCERTAINTY, NOT_PRINTED, StudyAnswers, StudyCell, study_cells
-from medtune.eval.studies.measures import gain_of, of_metric, share
+from medtune.eval.studies.measures import gain_of, of_metric, of_rule, share
 from medtune.eval.studies.published import Answers, PublishedColumn, PublishedTable
 
 
@@ -127,3 +128,21 @@ def test_a_gain_is_paired_by_question() -> None:
     found = study_cells([made], [StudyAnswers("ours", None, [both])])[0]
     assert (found.ours, found.n) == (0.5, 4)
     assert isinstance(found.ci95, Interval)
+
+
+def test_a_number_of_another_tools_rule_is_a_mean_with_an_interval_or_one_of_a_corpus_without() -> None:
+    def right(replies: Sequence[tuple[Question, str]]) -> Mapping[str, float]:
+        return {"right": sum(reply == question.answer for question, reply in replies) / len(replies)}
+
+    rule = ReplyRule("theirs", "nowhere", "not at all.", right)
+    answers: Answers = {"final": evidence([True, True, False, False])}
+    found = of_rule(rule, "right", "final", scale=100.0)(answers)
+    assert found is not None
+    assert (found.value, found.n) == (50.0, 4)
+    assert found.ci95 is not None
+    assert found.ci95.low < 50 < found.ci95.high
+    corpus = of_rule(rule, "right", None, is_mean=False)(answers)
+    assert corpus is not None
+    assert (corpus.value, corpus.ci95) == (0.5, None)
+    assert of_rule(rule, "other", "final")(answers) is None
+    assert of_rule(rule, "right", "zero_shot")(answers) is None

@@ -17,7 +17,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForC
 from medtune.data.media.images import decode_image
 from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import Asked, budgeted
+from medtune.models.answering import LaidOutRequest, budgeted
 from medtune.models.contract import Assembled
 from medtune.models.replies import drawn
 from medtune.models.sequence.builder import IGNORED
@@ -220,7 +220,7 @@ def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
 @given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))
 def test_budget_holds_and_every_prompt_is_taken_once(lengths: list[int], budget: int) -> None:
     asked = [
-        Asked(
+        LaidOutRequest(
             _request(number),
             number % 2 or None,
             (Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()),),

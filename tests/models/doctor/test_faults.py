@@ -18,7 +18,8 @@ from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
 from medtune.models.doctor.reference import TOLERANCE, AskedQuestion, Check, computing_type
 from medtune.models.doctor.weights import adapter_check, weights_check
-from medtune.models.sequence import qwen_vl
+from medtune.models.transformers_vlm import positions, sequences
+from medtune.models.transformers_vlm.blank_media import blank_image
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
@@ -200,7 +201,7 @@ def test_another_template(folder: Path, tmp_path: Path) -> None:
 
 
 def test_another_number_of_image_tokens(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qwen_vl, "smart_resize", lambda height, width, **_: (56, 56))
+    monkeypatch.setattr(sequences, "blank_image", lambda width, height: blank_image(56, 56))
     checks = _examined(opened(NAME, folder), folder, tmp_path)
     assert checks["image tokens"].passed is False
     assert "run 1 of the visual tokens has 4" in checks["image tokens"].detail
@@ -328,13 +329,13 @@ def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, mo
 
 
 def test_a_shifted_position(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    placed = qwen_vl.placed
+    placed = positions.placed
 
     def shifted(*arguments: Any) -> Any:
         run = placed(*arguments)
         return run._replace(advance=run.advance + 1)
 
-    monkeypatch.setattr(qwen_vl, "placed", shifted)
+    monkeypatch.setattr(positions, "placed", shifted)
     checks = _examined(opened(NAME, folder), folder, tmp_path)
     assert checks["positions"].passed is False
     assert "position at place 51 is" in checks["positions"].detail

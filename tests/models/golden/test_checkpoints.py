@@ -78,7 +78,8 @@ def _llava() -> SequenceFamily:
 
 
 def _gemma() -> SequenceFamily:
-    return _laid_out("gemma3", _processor("nano_gemma3", image_seq_length=256))
+    made = _processor("nano_gemma3")
+    return _laid_out("gemma3", type(made)(made.image_processor, made.tokenizer, made.chat_template, 256))
 
 
 def _laid_out(family: str, processor: Any) -> SequenceFamily:

@@ -100,7 +100,7 @@ def m3d_parts(name: str) -> VolumeParts:
     return replace(_OWN[name](), vision=lambda: M3DViT(tower), projector=lambda width: SpatialPoolProjector(24, width))
 
 
-def merlin_parts(tokens: volumes.VisualTokens) -> VolumeParts:
+def merlin_parts(tokens: volumes.MerlinTokens) -> VolumeParts:
     tower = MerlinResNetConfig(layers=(1, 1, 1, 1), planes=(2, 4, 4, 8), pooled=tokens.pooled)
     return replace(
         _OWN["merlin"](tokens), vision=lambda: MerlinResNet(tower), projector=lambda width: linear(tower.width, width)

@@ -58,6 +58,7 @@ def full_grid() -> Assembled:
     nano: Nano = build_llava_video()
     vision: Any = nano.config.vision_config
     vision.image_size = 384
+    nano.config.image_grid_pinpoints = [[384, 384]]
     torch.manual_seed(0)
     model = AutoModelForMultimodalLM.from_config(nano.config).eval()
     processor = build_processor(nano.processor.tokenizer, nano.config)  # type: ignore[arg-type]

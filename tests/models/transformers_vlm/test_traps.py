@@ -7,7 +7,6 @@ import torch
 
 from medtune.data.types import Size
 from medtune.models.sequence.builder import IGNORED
-from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens
 from medtune.models.zoo.nano_hub import MLLAMA_TEMPLATE
@@ -157,7 +156,7 @@ def test_prompt_does_not_change_over_night() -> None:
 
     dated = copy(processor(twin("nano_mllama")))
     dated.chat_template = "Today: {{ date_string }} " + MLLAMA_TEMPLATE.replace("{{ bos_token }}", "")
-    family = ProcessorTemplate(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
+    family = find_family("mllama").sequence(dated, config=whole(twin("nano_mllama")).config, max_tokens=4096)
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, shapes=()).ids)
 
 

@@ -21,13 +21,14 @@ from medtune.data.types import Frames, MediaRef, Sampling, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
-from medtune.models.sequence import qwen_vl
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.blank_media import blank_frames
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import VIDEO_FRAMES
 from medtune.models.transformers_vlm.media import as_images
+from medtune.models.transformers_vlm.video_limits import limit_qwen2_videos, limit_qwen3_videos
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.test_parity import processor, whole
 from tests.models.twins import MODELS, OF_TRANSFORMERS, OF_VIDEOS, picture, row_each, size_of, twin
@@ -187,22 +188,21 @@ def limited(generation: str, *, max_pixels: int | None = None, max_tokens: int =
         made: Any = SimpleNamespace(
             video_processor=Qwen2VLVideoProcessor(size={"shortest_edge": 3136, "longest_edge": 12845056})
         )
-        qwen_vl.limit_qwen2_videos(made, max_pixels, max_tokens)
+        limit_qwen2_videos(made, max_pixels, max_tokens)
     else:
         made = SimpleNamespace(
             video_processor=Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 25165824})
         )
-        qwen_vl.limit_qwen3_videos(made, max_pixels, max_tokens)
+        limit_qwen3_videos(made, max_pixels, max_tokens)
     return made
 
 
 def num_tokens(generation: str, shape: Frames, **settings: int) -> int:
     video = limited(generation, **settings).video_processor
-    if generation == "qwen2":
-        written = qwen_vl._one_run(shape, video_processor=video, tokens_per_s=2.0)
-    else:
-        written = qwen_vl._run_per_pair(shape, video_processor=video)
-    return sum(len(run.offsets) for run in written.runs)
+    # A single frame is shown twice.
+    shown = blank_frames(max(len(shape.times_s), 2), shape.size.width, shape.size.height)
+    made = video(videos=[shown], return_tensors="pt", do_sample_frames=False)
+    return int(made["video_grid_thw"].prod()) // 4
 
 
 @pytest.mark.parametrize(("generation", "count", "width", "height", "tokens"), VENDOR)

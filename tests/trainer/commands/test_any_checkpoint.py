@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText
 
-from medtune.models.sequence.processor_template import ProcessorTemplate
-from medtune.models.transformers_vlm.generic import conversation
+from medtune.models.transformers_vlm import conversation
+from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
@@ -80,7 +80,14 @@ def test_where_the_proof_of_a_family_fails_the_generic_entry_is_tried_and_said(
 ) -> None:
     """The family ends answers with another token than the template's; the generic entry does not use the family."""
     saved("nano_llava", tmp_path)
-    monkeypatch.setattr(ProcessorTemplate, "_find_stop", lambda self: self._one_id("<pad>"))
+    sequence = Family.sequence
+
+    def ended_otherwise(*given: Any, **named: Any) -> Any:
+        made = sequence(*given, **named)
+        made._stop_id = made.tokenizer.convert_tokens_to_ids("<pad>")
+        return made
+
+    monkeypatch.setattr(Family, "sequence", ended_otherwise)
     assert _validated(prepared_tiny, tmp_path) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "FAIL end token" in said

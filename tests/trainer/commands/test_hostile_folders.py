@@ -97,6 +97,11 @@ def commands_over(folder: Path, beside: Path, prepared: Path) -> dict[str, list[
         "report": [of("report", folder), of("report", folder, folder, "--out", out)],
         "audit": [of("audit", folder)],
         "compare": [of("compare", folder, folder)],
+        "explain": [
+            of("explain", folder),
+            of("explain", folder, "--numbers"),
+            of("explain", folder, *_first_id(folder)),
+        ],
         "judge": [of("judge", folder)],
         "power": [["power", "--gain", "0.1", "--run", str(folder)]],
         "doctor": [of("doctor", recipe)],
@@ -111,6 +116,14 @@ def commands_over(folder: Path, beside: Path, prepared: Path) -> dict[str, list[
         "prompts": [["prompts", "u2_bench", "--from", str(folder), "--out", str(out / "p.yaml")]],
         "list": [["list", "models", "--all"]],
     }
+
+
+def _first_id(folder: Path) -> list[str]:
+    """Returns the id of the first question that a run answered; nothing for a folder without answers."""
+    file = folder / "final" / "predictions.jsonl"
+    lines = file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else []
+    found = [json.loads(line)["question_id"] for line in lines[:1]]
+    return [each for each in found if not str(each).startswith("-")]
 
 
 @pytest.fixture

@@ -149,6 +149,8 @@ def _group(assembled: Assembled, name: str, seed: int, in_a_step: int) -> MicroB
         rows=rows,
         media=shown(assembled, name, seed),
         step_target_tokens=in_a_step * len(rows.target_id_T),
+        step_replies=2 * in_a_step,
+        num_replies=2,
         num_counted=2,
         num_shown=1,
         question_ids=("a", "b"),

@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from medtune.eval.report.run_data import read_run
 from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.transformers_vlm.blank_media import blank_image
 from medtune.models.weights.folder_hash import weights_hash
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
@@ -52,7 +53,9 @@ def test_the_command_says_pass_or_fail_of_every_check(
     shown = capsys.readouterr().out
     assert "pass  options " in shown
     assert "verified on a CPU in 32-true" in shown
-    monkeypatch.setattr("medtune.models.sequence.qwen_vl.smart_resize", lambda *_, **__: (28, 28))
+    monkeypatch.setattr(
+        "medtune.models.transformers_vlm.sequences.blank_image", lambda width, height: blank_image(28, 28)
+    )
     assert main(arguments) == 1
     assert "FAIL  image tokens" in capsys.readouterr().out
 
@@ -125,7 +128,9 @@ def test_a_checkpoint_that_is_not_proven_stops_the_run(
     out = tmp_path / "run"
     arguments = ["run", *_settings(prepared_tiny, checkpoint), "--out", str(out)]
     with monkeypatch.context() as patch:
-        patch.setattr("medtune.models.sequence.qwen_vl.smart_resize", lambda *_, **__: (28, 28))
+        patch.setattr(
+            "medtune.models.transformers_vlm.sequences.blank_image", lambda width, height: blank_image(28, 28)
+        )
         assert main(arguments) == 1
         said = capsys.readouterr().out
         assert "FAIL  image tokens" in said

@@ -204,7 +204,8 @@ def _train(case: Case, folder: Path, recipe: Recipe, changed: Mapping[str, int],
     assembled = Assembled(model, ChatML(pocket.chatml_tokenizer(), num_media_tokens=8), pocket.TRANSFORM, {})
     module = FineTuning(assembled, stage, train=train, answers=recipe.eval, chosen=recipe.model)
     rows = rows_of(case.size, visual_tokens=0)
-    batch = MicroBatch(0, rows, None, case.size.rows * case.size.targets, case.size.rows, 0, ("a question",))
+    replies = case.size.rows
+    batch = MicroBatch(0, rows, None, replies * case.size.targets, replies, replies, replies, 0, ("a question",))
     strategy: Any = build_strategy(train.strategy, world_size=train.devices, device=CPU, precision=train.precision)
     if changed:
         strategy.config["zero_optimization"] |= dict(changed)

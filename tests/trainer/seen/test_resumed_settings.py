@@ -8,13 +8,14 @@ import pytest
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.seen import differences
+from medtune.trainer.seen import asked_hash, differences
 from tests.trainer.conftest import QUICK, Nano, Told, json_of
 
 DECIDES = (
     "train.seed=1", "train.max_steps=5", "train.batch_size=3", "train.weight_decay=0.5", "train.text_only_share=0.5",
     "model.answer_format=letter", "model.tuning.language.lora.r=2", "data.balance=0.5", "eval.split=val",
     "eval.questions=3", "eval.max_new_tokens=5", "eval.conditions=[image]", "eval.val_questions=3",
+    "train.loss.name=label_smoothing",
 )  # fmt: skip
 DOES_NOT = (
     "data.workers=3", "data.cache=false", "data.root=elsewhere", "log.wandb=offline", "log.project=other",
@@ -30,6 +31,14 @@ def test_a_setting_is_compared_if_it_decides_the_result(setting: str) -> None:
     changed = differences(before, now)
     assert bool(changed) == (setting in DECIDES)
     assert all(each.startswith(setting.partition("=")[0]) for each in changed)
+
+
+def test_a_loss_enters_the_hash_of_what_was_asked_and_the_usual_one_does_not() -> None:
+    usual, again, other = (
+        asked_hash(read_recipe("nano_busi_lora", [*QUICK, *changed]))
+        for changed in ((), ("train.loss.name=cross_entropy",), ("train.loss.name=label_smoothing",))
+    )
+    assert usual == again != other
 
 
 def test_the_limit_is_compared_and_workers_logs_and_the_place_of_the_data_may_change(

@@ -16,10 +16,9 @@ STUDIES = catalog.names(catalog.STUDIES)
 
 def written(folder: Path, **changed: Any) -> str:
     whole = {
-        "benchmark": "fetal_gauge",
+        "sets": {"fetal_gauge": "prepared/x"},
         "tables": ["fine_tuning"],
         "work": "run",
-        "data": "prepared/x",
         "fetch": "nothing",
         "rows": [{"name": "a", "recipe": "pocket_fetal_phantom_lora"}],
         **changed,
@@ -59,7 +58,7 @@ def test_a_wrong_study_is_refused_with_row_and_field(tmp_path: Path, changed: Ma
 
 def test_a_recipe_that_cannot_fill_the_cells_is_refused(tmp_path: Path) -> None:
     row = {"name": "a", "recipe": "endpoint_u2_bench"}
-    path = written(tmp_path, benchmark="u2_bench", tables=["table3"], work="eval", rows=[row])
+    path = written(tmp_path, sets={"u2_bench": "prepared/x"}, tables=["table3"], work="eval", rows=[row])
     with pytest.raises(ValueError, match=r"eval\.conditions lack with_anatomy, without_anatomy, which columns"):
         open_study(path)
 
@@ -110,13 +109,13 @@ FILLED = {
 def test_rows_of_published_tables_that_a_study_fills() -> None:
     filled: dict[tuple[str, str], set[str]] = {}
     left_out: dict[tuple[str, str], set[str]] = {}
-    for name in STUDIES:
-        study = open_study(name)
+    for study in map(open_study, STUDIES):
         for table in study.tables:
-            key = study.study.benchmark, table.name
-            rows = {row.published for row in study.rows if row.published in table.printed}
-            filled.setdefault(key, set()).update(str(row) for row in rows)
-            left_out.setdefault(key, set()).update(study.study.left_out)
+            for name in {column.benchmark for column in table.columns}:
+                key = name, table.name
+                rows = {row.published for row in study.rows if row.published in table.printed}
+                filled.setdefault(key, set()).update(str(row) for row in rows)
+                left_out.setdefault(key, set()).update(study.study.left_out)
     counted = {}
     for benchmark in ("fetal_gauge", "u2_bench", "rexsonovqa", "ctlesionvqa"):
         for table in find_benchmark(benchmark).published_tables():
@@ -135,3 +134,14 @@ def test_left_out_rows_are_rows_of_the_paper() -> None:
         study = open_study(name)
         known = {row for table in study.tables for row in table.printed}
         assert {*study.study.left_out} <= known, name
+
+
+def test_rows_of_the_fields_sets_that_the_study_fills() -> None:
+    study = open_study("field_sets")
+    kit, r2gen = study.tables
+    assert len(study.sets) == 8
+    assert [column.benchmark for column in kit.columns] == [each.name for each in study.sets][:-1]
+    assert {column.benchmark for column in r2gen.columns} == {"iu_xray"}
+    filled = {row.published for row in study.rows}
+    assert filled | {*study.study.left_out} == {*kit.printed, *r2gen.printed}
+    assert (len(filled & {*kit.printed}), len(kit.printed), kit.num_printed) == (9, 10, 70)

@@ -19,7 +19,7 @@ ATTENUATIONS = (HYPER, ISO, HYPO)
 
 
 @dataclass(frozen=True, slots=True)
-class Organ:
+class OrganFacts:
     """An organ's size, and the brightness of its voxels outside of lesions; None where all of them are lesion."""
 
     volume_cm3: float
@@ -28,7 +28,7 @@ class Organ:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesion:
+class LesionFacts:
     """One lesion: voxels that touch one another, by faces, edges or corners."""
 
     organ: str  # The organ, e.g. "kidney".
@@ -57,8 +57,8 @@ class Facts:
     name: str
     shape: tuple[int, int, int]  # The number of voxels to the patient's left, to the back and to the head.
     spacing_mm: tuple[float, float, float]  # Their spacing in the same order.
-    organs: Mapping[str, Organ]  # The organs with a mask, by name.
-    lesions: tuple[Lesion, ...]  # All lesions by organ and kind, the largest first.
+    organs: Mapping[str, OrganFacts]  # The organs with a mask, by name.
+    lesions: tuple[LesionFacts, ...]  # All lesions by organ and kind, the largest first.
     # The volume in cm3 of each part of an organ that has a mask, by organ and part.
     parts: Mapping[str, Mapping[str, float]]
     about: Mapping[str, str]  # "sex", "age", "scanner" and "contrast", as stated; what is not known is left out.
@@ -66,7 +66,7 @@ class Facts:
     wrong: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def of_kind(self, organ: str, kind: str) -> tuple[Lesion, ...]:
+    def of_kind(self, organ: str, kind: str) -> tuple[LesionFacts, ...]:
         """Returns the lesions of a kind in an organ, the largest first."""
         return tuple(each for each in self.lesions if each.organ == organ and each.kind == kind)
 
@@ -76,8 +76,8 @@ def to_json(facts: Facts) -> dict[str, Any]:
 
 
 def from_json(said: Mapping[str, Any]) -> Facts:
-    lesions = [Lesion(**{**each, "touches": tuple(each["touches"])}) for each in said["lesions"]]
-    found = Facts(**{**said, "organs": {name: Organ(**each) for name, each in said["organs"].items()}})
+    lesions = [LesionFacts(**{**each, "touches": tuple(each["touches"])}) for each in said["lesions"]]
+    found = Facts(**{**said, "organs": {name: OrganFacts(**each) for name, each in said["organs"].items()}})
     i, j, k = found.shape
     a, b, c = found.spacing_mm
     return replace(found, shape=(i, j, k), spacing_mm=(a, b, c), lesions=tuple(lesions), notes=tuple(found.notes))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.spatial.distance import pdist, squareform
 
-from medtune.benchmarks.ctlesionvqa.construction.facts import HYPER, HYPO, ISO, Facts, Lesion, Organ
+from medtune.benchmarks.ctlesionvqa.construction.facts import HYPER, HYPO, ISO, Facts, LesionFacts, OrganFacts
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import (
     ARTERIES,
     KINDS,
@@ -125,7 +125,7 @@ class _Case:
             if (whole := union([masks[name] for name in names if name in masks])) is not None
         }
         self._ill = {organ: union(self._found(lesion_masks(organ, "lesion"))) for organ in KINDS}
-        self._measured: dict[str, Organ] = {}
+        self._measured: dict[str, OrganFacts] = {}
         self._outside: dict[str, str] = {}
 
     def _found(self, names: Iterable[str]) -> list[Region]:
@@ -146,7 +146,7 @@ class _Case:
                 "HU: this scan is not in Hounsfield units. Export it again with its rescale slope and intercept."
             )
 
-    def organ(self, name: str) -> Organ:
+    def organ(self, name: str) -> OrganFacts:
         """Returns an organ's size, and its brightness without its lesions."""
         if name not in self._measured:
             box, mask_IJK = self.organs[name]
@@ -154,10 +154,10 @@ class _Case:
             healthy_IJK = mask_IJK if ill is None else mask_IJK & ~ill.on(box)
             hu = self._hu_IJK[box][healthy_IJK]
             mean, sd = (float(hu.mean(dtype=np.float64)), float(hu.std(dtype=np.float64))) if hu.size else (None, None)
-            self._measured[name] = Organ(self.volume_cm3(mask_IJK), mean, sd)
+            self._measured[name] = OrganFacts(self.volume_cm3(mask_IJK), mean, sd)
         return self._measured[name]
 
-    def lesions(self, organ: str) -> Iterator[Lesion]:
+    def lesions(self, organ: str) -> Iterator[LesionFacts]:
         for kind in KINDS[organ]:
             whole = union(self._found(lesion_masks(organ, kind)))
             if whole is None:
@@ -178,7 +178,7 @@ class _Case:
                 )
                 yield Region((i, j, k), labels_IJK[within] == number)
 
-    def _lesion(self, organ: str, kind: str, part: Region, *, contacts: bool) -> Lesion:
+    def _lesion(self, organ: str, kind: str, part: Region, *, contacts: bool) -> LesionFacts:
         hu = self._hu_IJK[part.box][part.mask_IJK]
         place = self._place(organ, part)
         own = f"{place} kidney" if organ == "kidney" and place is not None else organ
@@ -188,7 +188,7 @@ class _Case:
         # Of equally large slices the one nearest to the middle counts.
         most = np.flatnonzero(areas == areas.max())
         middle = most[np.abs(most - np.average(np.arange(areas.size), weights=areas)).argmin()]
-        found = Lesion(
+        found = LesionFacts(
             organ=organ,
             kind=kind,
             volume_cm3=self.volume_cm3(part.mask_IJK),
@@ -273,7 +273,7 @@ class _Case:
         return found
 
 
-def attenuation(hu_mean: float, organ: Organ) -> str | None:
+def attenuation(hu_mean: float, organ: OrganFacts) -> str | None:
     """Returns the class of a lesion's brightness beside its organ's; None where the organ's is not known."""
     if organ.hu_mean is None or organ.hu_sd is None:
         return None

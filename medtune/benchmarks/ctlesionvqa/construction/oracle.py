@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.benchmarks.ctlesionvqa.construction.cases import masks_of_media, read_case, read_facts
-from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, Lesion, metadata_row, write_metadata
+from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, LesionFacts, metadata_row, write_metadata
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import KINDS, LESIONS, adjective, masks_of_case
 from medtune.benchmarks.ctlesionvqa.construction.programs import NoAnswerError, run
 from medtune.benchmarks.ctlesionvqa.construction.questions import PROGRAM
@@ -161,7 +161,7 @@ def _organ(facts: Facts, organ: str, limits: Mapping[str, str]) -> Iterator[str]
             yield f"  {kind}: {len(of_kind)}, together {sum(each.volume_cm3 for each in of_kind):.1f} cm³."
 
 
-def _lesion(facts: Facts, lesion: Lesion) -> str:
+def _lesion(facts: Facts, lesion: LesionFacts) -> str:
     place = f"{lesion.place}, " if lesion.place else ""
     beside = f", {lesion.attenuation}" if lesion.attenuation else ""
     return (

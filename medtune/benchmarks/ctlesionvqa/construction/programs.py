@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, Lesion
+from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, LesionFacts
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import ARTERIES, VEINS
 
 YES, NO = "Yes", "No"
@@ -21,21 +21,21 @@ _ENCASED_DEGREES = 180.0
 _BORDERS = frozenset(
     frozenset(pair) for pair in ("12", "14", "17", "18", "23", "24", "34", "45", "48", "56", "58", "67", "78")
 )
-Value = float | str | Lesion | tuple[Lesion, ...]
+Value = float | str | LesionFacts | tuple[LesionFacts, ...]
 
 
 class NoAnswerError(ValueError):
     """What a program asks about is not in the scan, or has no mask."""
 
 
-class Step(NamedTuple):
+class ProgramStep(NamedTuple):
     """One call of a program that was carried out, with what it gave, in words."""
 
     call: str
     gave: str
 
 
-def run(program: str, facts: Facts) -> tuple[float | str, list[Step]]:
+def run(program: str, facts: Facts) -> tuple[float | str, list[ProgramStep]]:
     """Returns the answer of a program and the steps to it; raises NoAnswerError where the facts hold none.
 
     >>> from medtune.benchmarks.ctlesionvqa.construction.facts import Organ
@@ -45,14 +45,14 @@ def run(program: str, facts: Facts) -> tuple[float | str, list[Step]]:
     >>> run("exists(lesions(liver, lesion))", facts)
     ('No', [Step(call='lesions(liver, lesion)', gave='no lesion'), Step(call='exists(...)', gave='No')])
     """
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     found = _value(program, facts, steps)
     if not isinstance(found, float | int | str):
         raise ValueError(f"the program {program!r} ends in a list, wanted a number or a word at its end")
     return found, steps
 
 
-def _value(said: str, facts: Facts, steps: list[Step]) -> Value:
+def _value(said: str, facts: Facts, steps: list[ProgramStep]) -> Value:
     call = re.fullmatch(r"(\w+)\((.*)\)", said)
     if call is None:
         try:
@@ -64,7 +64,7 @@ def _value(said: str, facts: Facts, steps: list[Step]) -> Value:
     inner = _split(call[2])
     given = [_value(each, facts, steps) for each in inner]
     found = _CALLS[call[1]](facts, *given)
-    steps.append(Step(said if not any("(" in each for each in inner) else f"{call[1]}(...)", _worded(found)))
+    steps.append(ProgramStep(said if not any("(" in each for each in inner) else f"{call[1]}(...)", _worded(found)))
     return found
 
 
@@ -80,7 +80,7 @@ def _split(inside: str) -> list[str]:
 
 
 def _worded(found: Value) -> str:
-    if isinstance(found, Lesion):
+    if isinstance(found, LesionFacts):
         place = f", {found.place}" if found.place else ""
         return (
             f"a {found.kind} of the {found.organ}{place}: {found.long_cm:.1f} x {found.short_cm:.1f} cm, "
@@ -101,8 +101,8 @@ def _volume(facts: Facts, organ: str) -> float:
     return facts.organs[_organ(facts, organ)].volume_cm3
 
 
-def _hu(facts: Facts, of: str | Lesion) -> float:
-    if isinstance(of, Lesion):
+def _hu(facts: Facts, of: str | LesionFacts) -> float:
+    if isinstance(of, LesionFacts):
         return of.hu_mean
     hu = facts.organs[_organ(facts, of)].hu_mean
     if hu is None:
@@ -110,41 +110,41 @@ def _hu(facts: Facts, of: str | Lesion) -> float:
     return hu
 
 
-def _lesions(facts: Facts, organ: str, kind: str) -> tuple[Lesion, ...]:
+def _lesions(facts: Facts, organ: str, kind: str) -> tuple[LesionFacts, ...]:
     return facts.of_kind(_organ(facts, organ), kind)
 
 
-def _some(_: Facts, lesions: tuple[Lesion, ...]) -> tuple[Lesion, ...]:
+def _some(_: Facts, lesions: tuple[LesionFacts, ...]) -> tuple[LesionFacts, ...]:
     if not lesions:
         raise NoAnswerError("there is no such lesion")
     return lesions
 
 
-def _in(facts: Facts, lesions: tuple[Lesion, ...], place: str) -> tuple[Lesion, ...]:
+def _in(facts: Facts, lesions: tuple[LesionFacts, ...], place: str) -> tuple[LesionFacts, ...]:
     if any(each.place is None for each in lesions):
         raise NoAnswerError("no masks say in which part of the organ its lesions lie")
     return tuple(each for each in lesions if each.place == place)
 
 
-def _place(_: Facts, lesion: Lesion) -> str:
+def _place(_: Facts, lesion: LesionFacts) -> str:
     if lesion.place is None:
         raise NoAnswerError("no masks say in which part of the organ it lies")
     return lesion.place.capitalize()
 
 
-def _attenuation(_: Facts, lesion: Lesion) -> str:
+def _attenuation(_: Facts, lesion: LesionFacts) -> str:
     if lesion.attenuation is None:
         raise NoAnswerError("the brightness of the organ is not known")
     return lesion.attenuation.capitalize()
 
 
-def _contrast(_: Facts, lesion: Lesion) -> float:
+def _contrast(_: Facts, lesion: LesionFacts) -> float:
     if lesion.organ_hu is None:
         raise NoAnswerError("the brightness of the organ is not known")
     return abs(lesion.hu_mean - lesion.organ_hu)
 
 
-def _neighbour(_: Facts, lesion: Lesion) -> str:
+def _neighbour(_: Facts, lesion: LesionFacts) -> str:
     if not lesion.touches:
         raise NoAnswerError("no other organ lies against it")
     return lesion.touches[0].capitalize()
@@ -172,13 +172,13 @@ def _graded(_: Facts, value: float, *cuts: Value) -> str:
     )
 
 
-def _outlier(_: Facts, lesions: tuple[Lesion, ...], times: float, at_least: float) -> str:
+def _outlier(_: Facts, lesions: tuple[LesionFacts, ...], times: float, at_least: float) -> str:
     if len(lesions) < max(at_least, 2):
         raise NoAnswerError("too few lesions to compare")
     return _yes(lesions[0].volume_cm3 > times * lesions[1].volume_cm3)
 
 
-def _clustered(facts: Facts, lesions: tuple[Lesion, ...], more_than: float) -> str:
+def _clustered(facts: Facts, lesions: tuple[LesionFacts, ...], more_than: float) -> str:
     """Returns whether more lesions than that lie within three segments that border on one another."""
     numbers = [str(each.place)[-1] for each in _some(facts, lesions) if each.place is not None]
     if len(numbers) < len(lesions):
@@ -191,7 +191,7 @@ def _clustered(facts: Facts, lesions: tuple[Lesion, ...], more_than: float) -> s
     return _yes(found > more_than)
 
 
-def _spread(facts: Facts, lesions: tuple[Lesion, ...], in_one: float, in_two: float) -> str:
+def _spread(facts: Facts, lesions: tuple[LesionFacts, ...], in_one: float, in_two: float) -> str:
     if len(lesions) < 2 or any(each.place is None for each in lesions):
         raise NoAnswerError("too few lesions, or no masks of segments")
     places = [each.place for each in lesions]
@@ -221,14 +221,14 @@ def _kodama(_: Facts, liver_hu: float, ratio: float) -> str:
 KODAMA = ("G0", "G1", "G2", "G3")
 
 
-def _stage(_: Facts, tumor: Lesion) -> str:
+def _stage(_: Facts, tumor: LesionFacts) -> str:
     """Source: AJCC, 8th edition, as in `KNOWLEDGE_BASE`; contact with an artery stands for its invasion."""
     if any(tumor.contact_degrees.get(vessel, 0) > 0 for vessel in ARTERIES):
         return STAGES[3]
     return STAGES[sum(tumor.long_cm > end for end in _STAGE_CM)]
 
 
-def _resectability(_: Facts, lesion: Lesion) -> str:
+def _resectability(_: Facts, lesion: LesionFacts) -> str:
     """Source: NCCN, as in `KNOWLEDGE_BASE`; a vein that is touched over more than 180 degrees counts as narrowed."""
     if not lesion.contact_degrees:
         raise NoAnswerError("no masks show the vessels around the pancreas")
@@ -252,7 +252,7 @@ def _positive(_: Facts, value: float) -> float:
     return value
 
 
-def _plain(facts: Facts, value: Value) -> Value:
+def _without_contrast(facts: Facts, value: Value) -> Value:
     phase = facts.about.get("contrast", "").lower()
     if phase and phase not in ("plain", "non-contrast"):
         raise NoAnswerError("the rule holds for scans without contrast medium")
@@ -302,7 +302,7 @@ _CALLS: Mapping[str, _Call] = {
     "spread": _spread,
     "fatty": _fatty,
     "kodama": _kodama,
-    "plain": _plain,
+    "plain": _without_contrast,
     "positive": _positive,
 }
 

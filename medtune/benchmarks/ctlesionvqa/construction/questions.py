@@ -10,7 +10,12 @@ from functools import lru_cache
 
 from medtune.benchmarks.ctlesionvqa.construction.facts import Facts
 from medtune.benchmarks.ctlesionvqa.construction.programs import NoAnswerError, answers, run
-from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import YES_NO, Asked, every_question, templates
+from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import (
+    YES_NO,
+    SubtypeQuestion,
+    every_question,
+    templates,
+)
 from medtune.benchmarks.ctlesionvqa.subtypes import category
 from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin, phase, scanner, sex
 from medtune.data.seeding import stable_int, stable_order
@@ -34,7 +39,7 @@ def questions(
     rules: Mapping[str, str],
     *,
     seed: int,
-    wanted: Callable[[Asked, str], bool] = lambda asked, kind: True,
+    wanted: Callable[[SubtypeQuestion, str], bool] = lambda asked, kind: True,
 ) -> list[Question]:
     """Returns the questions about scans under a preset's rules; the facts of all scans give the wrong options."""
     known = lru_cache(maxsize=None)(lambda program: [float(each) for each in answers(program, cases)])
@@ -45,10 +50,10 @@ def _of_scan(
     facts: Facts,
     rules: Mapping[str, str],
     seed: int,
-    wanted: Callable[[Asked, str], bool],
+    wanted: Callable[[SubtypeQuestion, str], bool],
     known: Callable[[str], Sequence[float]],
 ) -> Iterator[Question]:
-    told: dict[str, dict[str, tuple[Asked, float | str]]] = {}
+    told: dict[str, dict[str, tuple[SubtypeQuestion, float | str]]] = {}
     for asked in every_question(rules, depth=facts.shape[2]):
         if any(wanted(asked, kind) for kind in FORMATS):
             try:
@@ -71,13 +76,18 @@ def question_key(scan: str, subtype: str, program: str, kind: str) -> str:
     return f"{scan} {subtype} {program} {kind}"
 
 
-def said(asked: Asked, answer: float | str) -> str:
+def said(asked: SubtypeQuestion, answer: float | str) -> str:
     """Returns an answer as the question writes it, without its unit."""
     return answer if isinstance(answer, str) else f"{answer:.{asked.places}f}".replace("-0.0", "0.0")
 
 
 def _question(
-    facts: Facts, asked: Asked, answer: float | str, kind: str, seed: int, known: Callable[[str], Sequence[float]]
+    facts: Facts,
+    asked: SubtypeQuestion,
+    answer: float | str,
+    kind: str,
+    seed: int,
+    known: Callable[[str], Sequence[float]],
 ) -> Question | None:
     key = seed, question_key(facts.name, asked.subtype, asked.program, kind)
     truth, unit, options = said(asked, answer), asked.unit or None, tuple[str, ...]()
@@ -109,7 +119,7 @@ def _question(
     )
 
 
-def _words(facts: Facts, asked: Asked, truth: str, key: tuple[int, str]) -> list[str]:
+def _words(facts: Facts, asked: SubtypeQuestion, truth: str, key: tuple[int, str]) -> list[str]:
     right_too: Collection[str] = ()
     if asked.program.startswith("neighbour("):
         # Whatever else touches the lesion would be a right answer as well, and what no mask shows may be one.
@@ -119,7 +129,7 @@ def _words(facts: Facts, asked: Asked, truth: str, key: tuple[int, str]) -> list
     return [truth, *stable_order(others, *key, "distractors")[: NUM_OPTIONS - 1]]
 
 
-def _numbers(asked: Asked, truth: float, known: Sequence[float], key: tuple[int, str]) -> list[str]:
+def _numbers(asked: SubtypeQuestion, truth: float, known: Sequence[float], key: tuple[int, str]) -> list[str]:
     """Returns the truth and wrong numbers as they are written; each differs from the truth and from the others."""
     unit = asked.unit or ""
     least = _APART_RATIO if asked.places == 2 else _APART[unit]
@@ -150,7 +160,7 @@ def _numbers(asked: Asked, truth: float, known: Sequence[float], key: tuple[int,
     return [said(asked, each) for each in (truth, *found[-1], *found[1])]
 
 
-def _facets(facts: Facts, asked: Asked, kind: str) -> dict[str, str]:
+def _facets(facts: Facts, asked: SubtypeQuestion, kind: str) -> dict[str, str]:
     site = asked.organ.rpartition(" ")[2]
     largest = next(iter(facts.of_kind(site, "lesion")), None)
     about, age = facts.about, facts.about.get("age", "")

@@ -53,7 +53,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """The rules on which publications disagree, by name; "by_masks" tells cysts from tumors by their masks, not in HU."""
 
 
-class Asked(NamedTuple):
+class SubtypeQuestion(NamedTuple):
     """A question that a scan may be asked, in no words yet."""
 
     subtype: str
@@ -225,7 +225,7 @@ def preset(name: str) -> Mapping[str, str]:
     return PRESETS[name]
 
 
-def every_question(rules: Mapping[str, str], *, depth: int | str = "{depth}") -> Iterator[Asked]:
+def every_question(rules: Mapping[str, str], *, depth: int | str = "{depth}") -> Iterator[SubtypeQuestion]:
     """Yields all questions that any scan of `depth` axial slices may be asked under a preset's rules."""
     spread = "spread" in rules["clusters"]
     for row in _ROWS:
@@ -243,10 +243,10 @@ def every_question(rules: Mapping[str, str], *, depth: int | str = "{depth}") ->
                 options = tuple(part.capitalize() for part in PARTS[slots["organ"]])
             elif isinstance(options, str):
                 options = tuple(options.format_map(filled).split("|"))
-            yield Asked(row.subtype, program, phrase, slots["organ"], options, row.unit, row.places)
+            yield SubtypeQuestion(row.subtype, program, phrase, slots["organ"], options, row.unit, row.places)
 
 
-def templates(asked: Asked) -> tuple[str, ...]:
+def templates(asked: SubtypeQuestion) -> tuple[str, ...]:
     """Returns the ten questions in which something may be asked."""
     frames = NUMBER if not asked.options else VERDICT if asked.options == YES_NO else CHOICE
     return tuple(frame.format(x=asked.phrase, X=asked.phrase[0].upper() + asked.phrase[1:]) for frame in frames)

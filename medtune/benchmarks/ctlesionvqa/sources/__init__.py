@@ -1,1 +1,1 @@
-"""The sources of CTLesionVQA questions: the released tables with scans, and a simulation."""
+"""The sources of CTLesionVQA questions: the released tables with scans, a user's CTs with masks, and a simulation."""

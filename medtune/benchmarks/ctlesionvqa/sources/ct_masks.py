@@ -44,7 +44,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
 from medtune.data.files import json_file
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.source import Finding, Found, NotFound, Reject, Source, SourceTable, repeat_rejects
+from medtune.data.raw.source import Found, MediaFinding, NotFound, Reject, Source, SourceTable, repeat_rejects
 from medtune.data.types import MediaRef, Question
 
 LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"
@@ -71,7 +71,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         scans.add(read_rows(folder, file))
     known: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    findings: dict[str, Finding] = {}
+    findings: dict[str, MediaFinding] = {}
     rejects: list[Reject] = []
     for number, (name, case) in enumerate(sorted(find_cases(folder).items()), start=1):
         masks = _masks(folder, case)
@@ -83,7 +83,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         known.append(Question(name, name, "", YES_NO, "Yes" if ill else "No", "yes_no", name, {"task": "lesions"}))
         media[name] = (MediaRef(case.scan, kind="volume", masks=stored_masks(masks, ORGANS), encoding=case.encoding),)
         files = (case.scan, *(file.path for files in masks.values() for file in files))
-        findings[name] = Finding(partial(_found, name, case.scan, masks), files)
+        findings[name] = MediaFinding(partial(_found, name, case.scan, masks), files)
     if not media:
         raise ValueError(
             f"{folder}: no scan NAME/ct.nii.gz with masks in NAME/segmentations or {LABELS}/. Check --from."

@@ -1,1 +1,1 @@
-"""The sources of Fetal-Gauge questions: our own layout, public sets, and a simulation."""
+"""The sources of Fetal-Gauge questions of its own: a reconstruction from public sets, and a simulation."""

@@ -50,7 +50,7 @@ from medtune.benchmarks.iu_xray.studies import (
     OTHER_SPLIT,
     PATIENT_UNIT,
     R2GEN,
-    Study,
+    ChestStudy,
     image_file,
     listed_images,
     patient_of,
@@ -100,7 +100,7 @@ STUDIES: dict[Split, int] = {"train": 2069, "val": 296, "test": 590}
 _OTHER_STUDIES = {"train": 3062, "val": 382, "test": 382}
 
 
-class _Listed(NamedTuple):
+class _ListedReport(NamedTuple):
     value: object
     split: Split
     place: Place
@@ -138,13 +138,13 @@ def _parts(path: Path) -> dict[Split, list[object]]:
     return {split: parts[split] for split in SPLITS}
 
 
-def _annotated(parts: dict[Split, list[object]]) -> Iterator[_Listed]:
+def _annotated(parts: dict[Split, list[object]]) -> Iterator[_ListedReport]:
     numbered = ((split, value) for split, rows in parts.items() for value in rows)
     for number, (split, value) in enumerate(numbered, start=1):
-        yield _Listed(value, split, Place(ANNOTATION, number))
+        yield _ListedReport(value, split, Place(ANNOTATION, number))
 
 
-def _of_r2gen(row: _Listed, images: Path) -> Study:
+def _of_r2gen(row: _ListedReport, images: Path) -> ChestStudy:
     value, split, place = row
     study_id, report = told(value, "id", place), told(value, "report", place)
     if not report:
@@ -154,7 +154,7 @@ def _of_r2gen(row: _Listed, images: Path) -> Study:
         raise place.error(
             f"the row says {stated!r} and lies in the part {split!r}. Correct one of them.", field="split"
         )
-    return Study(
+    return ChestStudy(
         id=study_id,
         patient=patient_of(study_id, place, "id"),
         images=listed_images(images, value.get("image_path") if isinstance(value, dict) else None, place, "image_path"),
@@ -189,7 +189,7 @@ def _read_medevalkit(root: Path | None, seed: int, scratch: Path, *, needs_media
     )
 
 
-def _of_medevalkit(value: object, place: Place, images: Path) -> Study:
+def _of_medevalkit(value: object, place: Place, images: Path) -> ChestStudy:
     study_id, findings, impression = (told(value, field, place) for field in ("id", "findings", "impression"))
     files = listed_images(images, value.get("image") if isinstance(value, dict) else None, place, "image")
     patients = {patient_of(file.name, place, "image") for file in files}
@@ -197,7 +197,7 @@ def _of_medevalkit(value: object, place: Place, images: Path) -> Study:
         raise place.error("the images belong to several patients", field="image")
     if not findings and not impression:
         raise place.error("wanted findings or an impression, both are empty", field="findings")
-    return Study(study_id, min(patients), files, findings, impression, place)
+    return ChestStudy(study_id, min(patients), files, findings, impression, place)
 
 
 _REPORTS = ("NLMCXR_reports/ecgen-radiology", "NLMCXR_reports", "ecgen-radiology")
@@ -227,13 +227,13 @@ def _read_open_i(root: Path | None, seed: int, scratch: Path, *, needs_media: bo
     )
 
 
-def _lack(study: Study) -> str:
+def _lack(study: ChestStudy) -> str:
     if not study.images:
         return "without images"
     return "" if study.findings or study.impression else "without findings and impression"
 
 
-def _of_open_i(file: Path, place: Place, images: Path) -> Study:
+def _of_open_i(file: Path, place: Place, images: Path) -> ChestStudy:
     try:
         root = ElementTree.parse(file).getroot()
     except ElementTree.ParseError as error:
@@ -245,7 +245,7 @@ def _of_open_i(file: Path, place: Place, images: Path) -> Study:
         for part in root.iter("AbstractText")
     }
     shown = [image_file(images, f"{image.get('id')}.png", place, "parentImage") for image in root.iter("parentImage")]
-    return Study(
+    return ChestStudy(
         id=study_id,
         patient=patient_of(study_id, place, "uId"),
         images=tuple(shown),

@@ -145,9 +145,9 @@ class _Reader:
     def _choice(self, row: Row, split: Split | None) -> Question:
         options, right = _choices(row)
         answer = row.get("answer")
-        self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _plain(
+        self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _folded(
             answer
-        ) != _plain(right)
+        ) != _folded(right)
         return self._question(row, split, "multi_choice", options, right)
 
     def _free(self, row: Row, split: Split | None) -> Question:
@@ -242,5 +242,5 @@ def _is_test(file: Path) -> bool:
     return split_of(file) == "test" and not _is_part(file)
 
 
-def _plain(words: str) -> str:
+def _folded(words: str) -> str:
     return " ".join(words.casefold().strip(" .").split())

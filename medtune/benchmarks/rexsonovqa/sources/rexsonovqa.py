@@ -91,7 +91,7 @@ def segment_of(name: str, segments: Mapping[str, Segment]) -> Segment | None:
     """
     if name in segments:
         return segments[name]
-    alike = [key for key in segments if _plain(key) in (_plain(name), _plain(name + _MARK_OF_COPIES))]
+    alike = [key for key in segments if _folded_name(key) in (_folded_name(name), _folded_name(name + _MARK_OF_COPIES))]
     return segments[alike[0]] if len(alike) == 1 else None
 
 
@@ -141,7 +141,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _plain(name: str) -> str:
+def _folded_name(name: str) -> str:
     return re.sub(r"[\s_]+", "_", name).strip("_").casefold()
 
 

@@ -27,7 +27,7 @@ image_report.py, the captions of FPUS23 name three measurements; the sentence of
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from medtune.benchmarks.public_sets import Asked, Subject, rebuilt_source
+from medtune.benchmarks.public_sets import ImageQuestion, SetImage, rebuilt_source
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source
@@ -144,13 +144,13 @@ def source() -> Source:
         "U2-Bench, rebuilt from public sets",
         "https://arxiv.org/abs/2505.17779",
         sets=SETS,
-        ask=lambda subject: (Asked(each, MediaRef(subject.frame.path)) for each in _questions(subject)),
+        ask=lambda subject: (ImageQuestion(each, MediaRef(subject.frame.path)) for each in _questions(subject)),
         left_out=lambda frame: "nothing of them is asked",
         notes=("U2-Bench took its test cases from these sets and does not say which",),
     )
 
 
-def _questions(subject: Subject) -> Iterator[Question]:
+def _questions(subject: SetImage) -> Iterator[Question]:
     name, frame = subject.set_name, subject.frame
     for kind in _KINDS:
         label = frame.labels.get(kind)
@@ -171,7 +171,7 @@ def _questions(subject: Subject) -> Iterator[Question]:
             yield _value(subject, text, frame.values[value], unit)
 
 
-def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
+def _choice(subject: SetImage, choice: Choice, answer: str) -> Question:
     return choice_question(
         f"{subject.media_id} {choice.task}",
         media_id=subject.media_id,
@@ -185,7 +185,7 @@ def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
     )
 
 
-def _place(subject: Subject, structure: str, text: str) -> Question:
+def _place(subject: SetImage, structure: str, text: str) -> Question:
     frame = subject.frame
     boxes = [marked.box for marked in frame.boxes if marked.label == structure]
     task = "LL" if structure == "lesion" else "OD"
@@ -203,7 +203,7 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
     )
 
 
-def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
+def _value(subject: SetImage, text: str, value: float, unit: str) -> Question:
     pixel = subject.frame.values.get("pixel_size_mm")
     if pixel is None:
         return _free(subject, "CVE", text, f"{value:.6g}", unit=unit)
@@ -211,7 +211,7 @@ def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
     return _free(subject, "CVE", asked, f"{value:.6g}", unit=unit, pixel_size_mm=f"{pixel:.6g}")
 
 
-def _free(subject: Subject, task: str, text: str, answer: str, *, unit: str | None = None, **facets: str) -> Question:
+def _free(subject: SetImage, task: str, text: str, answer: str, *, unit: str | None = None, **facets: str) -> Question:
     return Question(
         id=f"{subject.media_id} {task}",
         media_id=subject.media_id,
@@ -226,7 +226,7 @@ def _free(subject: Subject, task: str, text: str, answer: str, *, unit: str | No
     )
 
 
-def _facets(subject: Subject, task: str) -> dict[str, str]:
+def _facets(subject: SetImage, task: str) -> dict[str, str]:
     dataset = DATASETS[subject.set_name]
     return {
         "task": task,

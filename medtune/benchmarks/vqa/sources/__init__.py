@@ -1,1 +1,1 @@
-"""Sources that read training data in the formats of other training tools, one module for each tool."""
+"""Sources of a user's own questions: tables, folders of classes, hub data sets, and other training tools' formats."""

@@ -26,7 +26,7 @@ from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
 from medtune.benchmarks.vqa.json_rows import json_rows
-from medtune.benchmarks.vqa.media_cells import MediaReader, media_reader
+from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
@@ -253,7 +253,7 @@ def _read_set(
     name: str,
     entry: Mapping[str, object],
     split: Split | None,
-    media: MediaReader,
+    media: MediaCells,
     options: TableOptions,
     seed: int,
 ) -> ReadSet:

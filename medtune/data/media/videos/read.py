@@ -137,7 +137,7 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
             f"{asked} does not lie in the video, which lasts {extent.duration_s:.2f} s. "
             "Times are in seconds from the file's first frame; is it another cut of the video?"
         )
-    if not _shown(extent.times_s, start_s, end_s):
+    if not _frames_between(extent.times_s, start_s, end_s):
         raise ValueError(f"no frame begins in {asked}. Make the clip longer.")
     for box in (*ref.boxes, *((ref.region,) if ref.region else ())):
         check_box(box, extent.size)
@@ -165,14 +165,14 @@ def _numbers(ref: MediaRef, extent: Extent, sampling: Sampling | None) -> list[i
     except ValueError as error:
         raise ValueError(f"{ref.path}: {error}") from error
     start_s = 0.0 if ref.start_s is None else ref.start_s
-    shown = _shown(extent.times_s, start_s, extent.duration_s if ref.end_s is None else ref.end_s)
+    shown = _frames_between(extent.times_s, start_s, extent.duration_s if ref.end_s is None else ref.end_s)
     if sampling is None:
         return shown
     chosen = chosen_frames([extent.times_s[number] for number in shown], sampling)
     return [shown[number] for number in chosen]
 
 
-def _shown(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
+def _frames_between(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
     # The tolerance of a hundredth of a millisecond lets times that were written with few digits meet their frame.
     first, last = np.searchsorted(times_s, [start_s - 1e-5, end_s - 1e-5])
     return list(range(int(first), int(last)))

@@ -135,7 +135,7 @@ class AxialPictures:
         frames_THWC = np.empty((*slices_WHT.T.shape, len(self.channels)), dtype=np.uint8)
         for frame_HWC, hu_HW in zip(frames_THWC, slices_WHT.T, strict=True):
             for channel, window in enumerate(self.channels):
-                frame_HWC[..., channel] = _shown(hu_HW, window)
+                frame_HWC[..., channel] = _windowed(hu_HW, window)
         return Video(frames_THWC, self._times_s(len(numbers)))
 
     def frames(self, ref: MediaRef) -> Frames:
@@ -208,7 +208,7 @@ def axial_pictures(way: VolumesAs, *, at_most: int | None) -> AxialPictures:
     return _WAYS[way] if at_most is None or way == "slice" else replace(_WAYS[way], at_most=at_most)
 
 
-def _shown(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:
+def _windowed(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:
     low, high = window
     scaled_HW = (np.clip(hu_HW.astype(np.float32), low, high) - low) / (high - low)
     return np.asarray(np.rint(scaled_HW * 255), dtype=np.uint8)

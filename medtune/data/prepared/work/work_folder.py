@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from medtune.data.files import unique_mark
 from medtune.data.kept_rows import NoRoomForRowsError
 from medtune.data.lock import Work, locked
-from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
+from medtune.data.prepared.copy_media import CopiedFile, CopyUnit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.finished import Finished, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
 from medtune.data.progress import progress
-from medtune.data.raw.source import Finding, NotFound, Source
+from medtune.data.raw.source import MediaFinding, NotFound, Source
 
 _COPYING = (__name__, "nibabel", "scipy.fftpack")
 """The modules that copying needs, also those that are imported when the first volume or picture is met."""
@@ -77,7 +77,7 @@ class WorkFolder:
     def media(self) -> Path:
         return self.draft / MEDIA_FOLDER
 
-    def copy(self, units: Sequence[Unit]) -> list[list[CopiedFile | str]]:
+    def copy(self, units: Sequence[CopyUnit]) -> list[list[CopiedFile | str]]:
         """Copies units, or takes what is finished, and returns each one's copies, or the reasons why there are none."""
         keys = [self._key(unit) for unit in units]
         found = {key: copies for key in keys if (copies := self.finished.copies_before(key, self.media)) is not None}
@@ -92,7 +92,7 @@ class WorkFolder:
                 on_done(len(found), total)
         return [found[key] for key in keys]
 
-    def _copied(self, left: Mapping[str, Unit]) -> Iterator[tuple[str, list[CopiedFile | str] | None]]:
+    def _copied(self, left: Mapping[str, CopyUnit]) -> Iterator[tuple[str, list[CopiedFile | str] | None]]:
         """Yields the copies of each unit as they come; None where the process died that made them."""
         if self.alone:
             yield from ((key, copy_unit(unit, self.media)) for key, unit in left.items())
@@ -101,7 +101,7 @@ class WorkFolder:
         for done in in_processes(_do, tasks, processes=self.processes):
             yield keys[done.number], done.result
 
-    def find(self, findings: Mapping[str, Finding]) -> dict[str, Any]:
+    def find(self, findings: Mapping[str, MediaFinding]) -> dict[str, Any]:
         """Returns what each call finds out, or a `NotFound`; what an earlier attempt found is kept."""
         said = {name: [path_said(p) for p in each.said] if isinstance(each.said, tuple) else each.said
                 for name, each in findings.items()}  # fmt: skip
@@ -116,7 +116,7 @@ class WorkFolder:
         return {name: found[name] for name in findings}
 
     def _searched(
-        self, names: Sequence[str], findings: Sequence[Finding]
+        self, names: Sequence[str], findings: Sequence[MediaFinding]
     ) -> Iterator[tuple[str, list[Any] | NotFound | None]]:
         """Yields what each call returns as it comes; None where its process died."""
         if self.alone:
@@ -125,7 +125,7 @@ class WorkFolder:
         for done in in_processes(_search, findings, processes=self.processes):
             yield names[done.number], done.result
 
-    def _key(self, unit: Unit) -> str:
+    def _key(self, unit: CopyUnit) -> str:
         kinds = [what for _, what in unit.files]
         if unit.draw is not None:
             return content_key(unit.draw.said, kinds, [str(p.relative_to(unit.draw.folder)) for p, _ in unit.files])
@@ -142,7 +142,7 @@ class WorkFolder:
                 file.unlink()
 
 
-def _search(finding: Finding) -> list[Any] | NotFound:
+def _search(finding: MediaFinding) -> list[Any] | NotFound:
     """Returns a list of what was found, so that nothing is never found."""
     try:
         return [finding.find()]
@@ -151,7 +151,7 @@ def _search(finding: Finding) -> list[Any] | NotFound:
 
 
 class _Task(NamedTuple):
-    unit: Unit
+    unit: CopyUnit
     media: Path
 
 

@@ -37,6 +37,7 @@ A reply that is ambiguous, contradictory or negated gives None, which counts as 
 import re
 from functools import lru_cache, partial
 from string import ascii_uppercase
+from typing import TypeVar
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers import choice_statements as statements
@@ -49,6 +50,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
+from medtune.eval.scoring.parsers.noted_rules import is_noting, note, note_nothing_found
 from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
 from medtune.eval.scoring.parsers.worded_options import (
     SUPPOSED,
@@ -70,7 +72,21 @@ _CHANCE_OF = re.compile(
     r"\b(?:probability|likelihood|chances?|odds|risk) (?:of|for|that it is) (?:option )?\(?[A-Z]\)?(?!\w)", re.I
 )
 _KEPT_REPLIES = 10_000
+_RULES = {
+    1: "the reply is an option, or its letter",
+    2: "the reply marks its answer, or its form singles one out",
+    3: "it says which it is with the words 'final answer'",
+    4: "it says which it is with the word 'answer' or its like",
+    5: "it begins with a letter",
+    6: "it chooses in other words",
+    7: "one line of it begins with a letter",
+    8: "it mentions an option's letter without rejecting it, or calls one best",
+    9: "its sentences hold the words of one option",
+    10: "a short reply names one option by its place, number or stem",
+}
+"""The rules of this module in short, as `medtune explain` names them."""
 _Told = set[str] | None
+_Read = TypeVar("_Read")
 
 
 def parse_choice_strict(reply: str, question: Question) -> str | None:
@@ -91,31 +107,43 @@ def parse_choice(reply: str, question: Question) -> str | None:
     >>> parse_choice("<think>A or B?</think> C. Option B is less likely.", asked)
     'not visible'
     """
-    return reply if reply in question.options else _read(reply, question.options)
+    if reply in question.options:
+        return _by(1, reply)
+    # A reply that is remembered would note no rule.
+    told = (_read.__wrapped__ if is_noting() else _read)(reply, question.options)
+    if told is None:
+        note_nothing_found()
+    return told
+
+
+def _by(rule: int, told: _Read) -> _Read:
+    if told is not None:
+        note(f"rule {rule}: {_RULES[rule]}")
+    return told
 
 
 @lru_cache(maxsize=_KEPT_REPLIES)
 def _read(reply: str, options: tuple[str, ...]) -> str | None:
-    told = _whole(reply, options)
+    told = _by(1, _whole(reply, options))
     if told is None:
         text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
         text = spelt_as_options(text, options)
         name = partial(_item, options=options)
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
         if marked:
-            told = _and_words_behind(set[str]().union(*marked), text, options)
-        elif (told := listed_choices.listed(text, name, options)) is None:
+            told = _by(2, _and_words_behind(set[str]().union(*marked), text, options))
+        elif (told := _by(2, listed_choices.listed(text, name, options))) is None:
             told = _unlisted(listed_choices.unnumbered(listed_choices.without_tags(text), name), name, options)
     return told.pop() if told and len(told) == 1 else None
 
 
 def _unlisted(text: str, name: listed_choices.Named, options: tuple[str, ...]) -> _Told:
     if (option := name(text)) is not None:
-        return {option}
+        return _by(1, {option})
     if (letters := _TWO_LETTERS.fullmatch(text)) and all(_by_letter(each, options) for each in letters.groups()):
         return set()
     told = listed_choices.pointed_at(text, name, lambda said: names_any(said, options))
-    return told or listed_choices.result(text, name) or _told(text, options)
+    return _by(2, told or listed_choices.result(text, name)) or _told(text, options)
 
 
 _NOUN_BEFORE = re.compile(rf"\A\W*{statements.NOUN}\s*(?=[(\[]?[A-Z](?![\w'’]))", re.I)
@@ -150,20 +178,20 @@ _APART = re.compile(
 
 def _told(text: str, options: tuple[str, ...]) -> _Told:
     corrected = statements.after_correction(text)
-    told = _whole(text, options) or (_told(corrected, options) if corrected else None)
+    told = _by(1, _whole(text, options)) or (_told(corrected, options) if corrected else None)
     if told:
         return told
     said, n = statements.without_contrast(without_emphasis(text).strip()), len(options)
     told = _plainly(said, options)
     if told is None or len(told) > 1:
-        told = _options(statements.preferred(said, n), options) or told
+        told = _by(8, _options(statements.preferred(said, n), options)) or told
     small = said.lower()
     is_open = any(each.search(small) for each in (UNABLE, UNDECIDED, _ASKS)) or SUPPOSED.match(small) is not None
     is_open = is_open or only_in_passing(said, options)
     if told is None and not is_open:
         words = {plain_words(option): option for option in options}
         name = _named(said, tuple(words))
-        told = {words[name]} if name in words else None
+        told = _by(10, {words[name]}) if name in words else None
     return told
 
 
@@ -189,8 +217,8 @@ def _plain_prose(text: str) -> str:
 
 def _plainly(said: str, options: tuple[str, ...]) -> _Told:
     n = len(options)
-    for pattern in (statements.FINAL_ANSWER, statements.ANSWER):
-        told = _stated(pattern, said, options)
+    for rule, pattern in ((3, statements.FINAL_ANSWER), (4, statements.ANSWER)):
+        told = _by(rule, _stated(pattern, said, options))
         if told is not None:
             return told or _options(statements.chosen(said, n), options) or told
     if not any("%" in option for option in options):
@@ -202,17 +230,17 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
             return None
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
-        return _unless_contradicted(first, said, end, options)
+        return _by(5, _unless_contradicted(first, said, end, options))
     places = statements.chosen(said, n)
     if places is not None or first is not None:
-        return _unless_denied_behind(places, said, options)
+        return _by(6, _unless_denied_behind(places, said, options))
     line, end = statements.single_line(said, n)
     if line is not None:
-        return _unless_contradicted(line, said, end, options)
+        return _by(7, _unless_contradicted(line, said, end, options))
     places = statements.mentioned(_CHANCE_OF.sub(" ", said), n)
     if places is not None:
-        return _unless_denied_behind(places, said, options)
-    told = worded(said, options)
+        return _by(8, _unless_denied_behind(places, said, options))
+    told = _by(9, worded(said, options))
     # "A" alone in front of words is an article.
     letter = _LETTER_IN_FRONT.match(said) if told else None
     own = _by_letter(letter[1], options) if letter else None

@@ -32,6 +32,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
     without_emphasis,
 )
 from medtune.eval.scoring.parsers.listed_choices import listed
+from medtune.eval.scoring.parsers.noted_rules import NOTHING, note
 from medtune.eval.scoring.parsers.worded_options import SURELY
 
 _STATED = re.compile(
@@ -208,8 +209,10 @@ def parse_yes_no(reply: str, question: Question) -> str | None:
     """
     words, letter = _said(reply, question), _letter(reply, question)
     if words is not None and letter is not None and words != letter:
+        note("its words say one answer and its letter another")
         return None
     told = words or letter
+    note(f"it says {told} {'in words' if words else 'by a letter'}" if told else NOTHING)
     return next((option for option in question.options if told and option.strip().casefold() == told), None)
 
 
@@ -428,6 +431,7 @@ def parse_closed(reply: str, question: Question) -> str | None:
     if answer is None or answer.rstrip().endswith(("?", "？")):
         return told
     equal = [each for each in question.options if is_answer(answer, each)]
+    note("it is an option after normalisation" if equal else NOTHING)
     return equal[0] if len(equal) == 1 else None
 
 

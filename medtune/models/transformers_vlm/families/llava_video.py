@@ -12,8 +12,9 @@ Source: LLaVA-VL/LLaVA-NeXT@df179663, scripts/video/train (mm_newline_position g
 al. 2024, arXiv 2410.02713.
 """
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,8 +39,6 @@ from transformers import (
 )
 
 from medtune.models.contract import Assembled
-from medtune.models.sequence import visual_placeholders
-from medtune.models.sequence.visual_placeholders import TIME_SENTENCE, llava_video
 from medtune.models.transformers_vlm.family import Family, language_model, parts
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
 from medtune.models.transformers_vlm.media import as_video
@@ -67,12 +66,45 @@ def family() -> Family:
         wiring=in_sequence(
             parts("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=language_model
         ),
-        sequence=visual_placeholders.llava_video,
+        writer=writer,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
-        processor_writes_videos=False,
         one_item=True,
     )
+
+
+TIME_SENTENCE = "Frames shown of {seconds} seconds of video: {frames}, at {times}."
+"""medtune's own words behind a video, for folders that do not hold the published ones."""
+
+
+def writer(processor: Any, *, time_sentence: str = TIME_SENTENCE) -> Any:
+    """Returns OneVision's processor with the visual tokens and the words of LLaVA-Video for a video.
+
+    The model was trained with a sentence behind the video that names the clip's length and the times of its frames
+    (`add_time_instruction`).
+
+    Args:
+        time_sentence: That sentence, with {seconds}, {frames} and {times} in place of the facts.
+    """
+    side = math.ceil(math.isqrt(processor.num_image_tokens) / POOL_STRIDE)
+    twin = copy.copy(processor)
+
+    def replace_video_token(videos: Any, video_idx: int, *, video_metadata: Any, **_: Any) -> str:
+        told = video_metadata[video_idx]
+        times_s = [place / told["fps"] for place in told["frames_indices"]]
+        return f"{twin.video_token * (side * (side + 1) * len(times_s))}\n{_when(times_s, time_sentence)}"
+
+    twin.replace_video_token = replace_video_token
+    return twin
+
+
+def _when(times_s: Sequence[float], sentence: str) -> str:
+    """Returns the sentence about the frames; the times are separated by commas, as in the published code.
+
+    Source: LLaVA-VL/LLaVA-NeXT@df179663, docs/LLaVA_Video_1003.md.
+    """
+    times = ",".join(f"{time_s:.2f}s" for time_s in times_s)
+    return sentence.format(seconds=f"{times_s[-1]:.2f}", frames=len(times_s), times=times)
 
 
 POOL_STRIDE = 2
@@ -204,7 +236,7 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
     said = _read_config(folder)
     sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
-    of_family = replace(family(), sequence=partial(llava_video, time_sentence=sentence.text))
+    of_family = replace(family(), writer=partial(writer, time_sentence=sentence.text))
     if said.get("model_type") == LlavaVideoConfig.model_type:
         return _told(pretrained(where, of_family, loading), sentence)
     refuse_pixel_limits(of_family, loading)

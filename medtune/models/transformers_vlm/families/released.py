@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.placing import placed
-from medtune.models.sequence import qwen_vl, visual_placeholders
 from medtune.models.transformers_vlm.family import Family, Pixels, Step, Wiring, language_model, parts
 from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video
+from medtune.models.transformers_vlm.video_limits import limit_qwen2_videos, limit_qwen3_videos
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
 
 _TOWER, _PROJECTOR, _NEWLINE = "model.vision_tower", "model.multi_modal_projector", "model.image_newline"
@@ -31,9 +31,9 @@ def llava() -> Family:
         # Pixtral has the same type, and its tower takes pictures of any size and writes a break behind each row.
         towers=("clip_vision_model", "siglip_vision_model", "siglip2_vision_model"),
         wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=language_model),
-        sequence=visual_placeholders.llava,
         pixels=("pixel_values",),
         video=as_images,
+        frames_as_images=True,
     )
 
 
@@ -46,7 +46,6 @@ def llava_next_video() -> Family:
     return Family(
         model_types=("llava_next_video",),
         wiring=in_sequence(parts(_TOWER, "model.vision_resampler", _PROJECTOR, _NEWLINE), decoder=language_model),
-        sequence=visual_placeholders.llava_next_video,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
     )
@@ -57,7 +56,6 @@ def llava_onevision() -> Family:
     return Family(
         model_types=("llava_onevision",),
         wiring=in_sequence(parts(_TOWER, _PROJECTOR, _NEWLINE), decoder=language_model),
-        sequence=visual_placeholders.llava_onevision,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
         one_item=True,
@@ -69,7 +67,6 @@ def internvl() -> Family:
     return Family(
         model_types=("internvl",),
         wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=language_model),
-        sequence=visual_placeholders.internvl,
         pixels=("pixel_values",),
         video=as_tiles,
     )
@@ -83,9 +80,9 @@ def gemma3() -> Family:
     return Family(
         model_types=("gemma3",),
         wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=_decoder_of_gemma, shown=_token_types, blocks=True),
-        sequence=visual_placeholders.gemma3,
         pixels=("pixel_values",),
         video=as_images,
+        frames_as_images=True,
     )
 
 
@@ -104,7 +101,7 @@ def glm4v() -> Family:
     return Family(
         model_types=("glm4v", "glm46v", "glm4v_moe"),
         wiring=in_sequence(_IN_MERGER, decoder=language_model),
-        sequence=qwen_vl.glm_vl,
+        on_grids=True,
         pixels=_GRID,
         video=_PAIRS,
         any_size=True,
@@ -117,11 +114,11 @@ def qwen2_vl() -> Family:
     return Family(
         model_types=("qwen2_vl", "qwen2_5_vl"),
         wiring=in_sequence(_IN_MERGER, decoder=language_model),
-        sequence=qwen_vl.qwen2_vl,
+        on_grids=True,
         pixels=_GRID,
         video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
         any_size=True,
-        limit_videos=qwen_vl.limit_qwen2_videos,
+        limit_videos=limit_qwen2_videos,
     )
 
 
@@ -137,11 +134,11 @@ def qwen3_vl() -> Family:
             decoder=language_model,
             shown=_deepstack,
         ),
-        sequence=qwen_vl.qwen3_vl,
+        on_grids=True,
         pixels=_GRID,
         video=_PAIRS,
         any_size=True,
-        limit_videos=qwen_vl.limit_qwen3_videos,
+        limit_videos=limit_qwen3_videos,
     )
 
 
@@ -161,11 +158,11 @@ def qwen3_5() -> Family:
             decoder=language_model,
             plain_because="its gated delta nets carry a state from token to token, which no mask divides",
         ),
-        sequence=qwen_vl.qwen3_vl,
+        on_grids=True,
         pixels=_GRID,
         video=_PAIRS,
         any_size=True,
-        limit_videos=qwen_vl.limit_qwen3_videos,
+        limit_videos=limit_qwen3_videos,
     )
 
 
@@ -186,7 +183,6 @@ def mllama() -> Family:
             hidden=_hidden_beside,
             attends=True,
         ),
-        sequence=visual_placeholders.family,
         pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
     )
 

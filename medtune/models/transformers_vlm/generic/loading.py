@@ -1,7 +1,8 @@
 """Loads any vision-language checkpoint of transformers: by its family where it has one, else by the generic entry."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,17 +11,17 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, P
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
+from medtune.data.media.load import Shape
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
-from medtune.data.types import Sampling
+from medtune.data.types import Sampling, Size
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sequence.chat_template import opened_thought, set_date, set_thinking
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.transformers_vlm.conversation import Conversations
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
-from medtune.models.transformers_vlm.generic.template import GenericTemplate
 from medtune.models.transformers_vlm.loading import (
     VIDEO_FRAMES,
     config_in,
@@ -33,6 +34,7 @@ from medtune.models.transformers_vlm.loading import (
     words_of,
 )
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
+from medtune.models.transformers_vlm.sequences import ProcessorSequences, placeholders_of
 from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading, set_fields
 
@@ -164,7 +166,7 @@ class GenericReader:
     """
 
     outputs: Outputs
-    template: GenericTemplate
+    template: ProcessorSequences
     transform: GenericTransform
     opened: str
     day: dict[str, str]
@@ -191,12 +193,12 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
     sampling, volumes = _sampling(loading, outputs), _volumes(loading)
     return GenericReader(
         outputs,
-        GenericTemplate(
+        ProcessorSequences(
             processor,
             conversations,
-            visual_ids=outputs.visual_ids,
+            placeholders=placeholders_of(processor.tokenizer, outputs.visual_ids),
             max_tokens=_context(config),
-            joins_images=outputs.joins is not None,
+            refuse=partial(_refuse_several, joins_images=outputs.joins is not None),
         ),
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
         opened_thought(processor),
@@ -263,6 +265,15 @@ def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
     """Returns the model without weights, on the meta device."""
     with torch.device("meta"):
         return GenericVlm(AutoModelForMultimodalLM.from_config(config, trust_remote_code=False), {})
+
+
+def _refuse_several(shapes: Sequence[Shape | None], *, joins_images: bool) -> None:
+    if len(shapes) > 1 and not (joins_images and all(isinstance(shape, Size) for shape in shapes)):
+        raise ValueError(
+            f"{len(shapes)} media items are shown together; the generic entry shows several images where the "
+            "checkpoint's processor writes each of them as it writes it alone, and never several videos. Choose a "
+            "model with a family (`medtune list models`), or leave such questions out of the prepared folder"
+        )
 
 
 def _context(config: Any) -> int | None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from medtune.data.media.volumes.read import AxialPictures
 from medtune.data.types import Image, Media, Sampling, Video, Volume, require_kind
+from medtune.models.transformers_vlm.conversation import Asked, Conversations, Medium, as_image, as_video
 from medtune.models.transformers_vlm.family import Pixels
-from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, Medium, as_image, as_video
 from medtune.models.transformers_vlm.media import PicturesOrVideo
 
 _TEXT = ("input_ids", "attention_mask", "labels")
@@ -50,7 +50,7 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
     if video := _tried_video(conversations, processor):
         made += video
         video_names = _of_media(video)
-        axes |= _axes_of_rows(conversations, _blank_video(), video_names)
+        axes |= _axes_of_rows(conversations, _blank_video(conversations), video_names)
     by_token = {name: _values_of_ids(name, made) for name in made[0] if name not in (*_TEXT, *names)}
     # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
     named = [_ids(config, *_IMAGE_TOKENS), _ids(processor, "image_token_id")]
@@ -125,14 +125,14 @@ def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
 def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str, Tensor]]:
     if getattr(processor, "video_processor", None) is None:
         return []
-    asked = [Asked(text, None, (_blank_video(),)) for text in _PROBES]
+    asked = [Asked(text, None, (_blank_video(conversations),)) for text in _PROBES]
     if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None)):
         return []
     return [conversations.inputs(each) for each in asked]
 
 
-def _blank_video() -> Medium:
-    return as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
+def _blank_video(conversations: Conversations) -> Medium:
+    return as_video(conversations.processor, torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
 
 
 def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, int]:
@@ -170,7 +170,8 @@ class GenericTransform(PicturesOrVideo):
             media = self.volumes(media)
         if isinstance(media, Video) and self.video is not None:
             frames_TCHW = torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)
-            return self._made(as_video(frames_TCHW, media.times_s), self.video, "a video", media.frames_THWC.shape[1:3])
+            shown = as_video(self.conversations.processor, frames_TCHW, media.times_s)
+            return self._made(shown, self.video, "a video", media.frames_THWC.shape[1:3])
         pixels_HWC = require_kind(media, Image).pixels_HWC
         return self._made(as_image(PIL.Image.fromarray(pixels_HWC)), self.image, "an image", pixels_HWC.shape[:2])
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
-from medtune.models.contract import PARTS, Encoded, Model, TargetLogprobs, joined, root_of
+from medtune.models.contract import PARTS, Encoded, Model, Reading, root_of
 from medtune.models.replies import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
-from medtune.models.target_logprobs import of_logits
+from medtune.models.target_logprobs import Targets, of_logits
 from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.transformers_vlm.model import sequence_padding
 from medtune.models.tuning.plan import PartName
@@ -206,7 +206,7 @@ class GenericVlm(Model):
             for one in media
         ]
 
-    def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
+    def forward(self, rows: PackedRows, encoded: Encoded | None, reading: Reading = Targets.read) -> Any:
         attention_BL = sequence_padding(rows, self.plain_because)
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
@@ -233,7 +233,7 @@ class GenericVlm(Model):
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
             read.append(of_logits(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T]))
-        return joined(read)
+        return reading(Targets(read))
 
     def _inputs(self, ids_BL: Tensor, attention_BL: Tensor, media: Mapping[str, Tensor]) -> dict[str, Tensor]:
         by_token = {}

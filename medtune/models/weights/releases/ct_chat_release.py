@@ -112,7 +112,7 @@ _ROWS = re.compile(r"(?:base_model\.model\.)?(?:model\.)?(model\.embed_tokens|lm
 _HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
-class _Found(NamedTuple):
+class _ReleaseFiles(NamedTuple):
     tower: Path
     tower_map: KeyMap
     stored_tower: Stored
@@ -196,7 +196,7 @@ def _planned(folder: Path) -> PreTrainedModel:
 
 def _checked(
     folder: Path, planned: PreTrainedModel, vision: nn.Module, projector: nn.Module, *, num_tokens: int
-) -> _Found:
+) -> _ReleaseFiles:
     path, key_map = _tower_file(folder)
     if not (folder / PROJECTOR_FILE).is_file():
         raise FileNotFoundError(f"{folder}: no {PROJECTOR_FILE}, the projector of CT-CHAT")
@@ -213,7 +213,7 @@ def _checked(
                 f"{where}: {name} is {tuple(tensor.shape)}; the tokenizer has {num_tokens} tokens of width "
                 f"{planned.config.hidden_size}"
             )
-    return _Found(path, key_map, tower, bridge, rows, _has_adapter(folder, planned))
+    return _ReleaseFiles(path, key_map, tower, bridge, rows, _has_adapter(folder, planned))
 
 
 def _check_language(planned: PreTrainedModel, stored: Stored, folder: Path) -> None:
@@ -267,7 +267,7 @@ def _has_adapter(folder: Path, planned: PreTrainedModel) -> bool:
     return True
 
 
-def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading) -> PreTrainedModel:
+def _language(folder: Path, found: _ReleaseFiles, *, num_tokens: int, loading: Loading) -> PreTrainedModel:
     language = read_language(folder / LANGUAGE_FOLDER, dtype=loading.dtype)
     before = int(language.config.vocab_size)
     for end in (language.get_input_embeddings(), language.get_output_embeddings()):
@@ -313,7 +313,7 @@ def _mean(rows_VE: Tensor) -> Tensor:
     return rows_VE.float().mean(dim=0).to(rows_VE.dtype)
 
 
-def _provenance(folder: Path, found: _Found, words: Words, loading: Loading) -> dict[str, str]:
+def _provenance(folder: Path, found: _ReleaseFiles, words: Words, loading: Loading) -> dict[str, str]:
     adapter = f", {_ADAPTER} merged" if found.has_adapter else ""
     rows = f", embeddings of {PROJECTOR_FILE}" if found.rows.outline else ""
     return {

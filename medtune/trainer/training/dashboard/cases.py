@@ -33,14 +33,14 @@ COLUMNS = (
 CaseCell = str | bool | float | PIL.Image.Image | None
 
 
-class Said(NamedTuple):
+class CaseAnswers(NamedTuple):
     """The model's answers to one question under the condition "image" in the first pass, by reading."""
 
     likelihood: Prediction | None  # The likelihoods of the options; None if this reading was not asked.
     generation: Prediction | None  # The generated reply; None if this reading was not asked.
 
 
-UNASKED = Said(None, None)
+UNASKED = CaseAnswers(None, None)
 
 
 def case_rows(
@@ -52,7 +52,7 @@ def case_rows(
     facets: SentFacets = EVERY_FACET,
 ) -> list[list[CaseCell]]:
     """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`."""
-    said = _said(predictions)
+    said = _answers_by_question(predictions)
     return [
         _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images, facets=facets)
         for row in spread(rows)
@@ -76,8 +76,8 @@ def spread(rows: Sequence[ParsedReply], limit: int = MAX_CASES) -> list[ParsedRe
     return [row for row in rows if row.question.id in chosen]
 
 
-def _said(path: Path) -> dict[str, Said]:
-    found: dict[str, Said] = {}
+def _answers_by_question(path: Path) -> dict[str, CaseAnswers]:
+    found: dict[str, CaseAnswers] = {}
     for prediction in read_predictions(path):
         key = prediction.key
         if key.condition == "image" and key.repeat == 0:
@@ -87,7 +87,7 @@ def _said(path: Path) -> dict[str, Said]:
 
 
 def _row(
-    row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool, facets: SentFacets
+    row: ParsedReply, media: tuple[MediaRef, ...], said: CaseAnswers, *, images: bool, facets: SentFacets
 ) -> list[CaseCell]:
     question, task = row.question, row.question.facets.get(TASK, "")
     is_fixed, is_task_sent = bool(question.options), facets.takes(TASK, task)

@@ -15,7 +15,7 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef
-from medtune.eval.benchmark import Benchmark, Reference
+from medtune.eval.benchmark import Benchmark, PublishedNumber
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
@@ -40,15 +40,15 @@ LOW, HIGH = "95 % low", "95 % high"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlottedLine:
     name: str
     steps: tuple[int, ...]
     values: tuple[float, ...]
 
 
 def task_curves(
-    folder: RunFolder, references: Sequence[Reference], *, last_step: int, split: str
-) -> Mapping[str, tuple[Line, ...]]:
+    folder: RunFolder, references: Sequence[PublishedNumber], *, last_step: int, split: str
+) -> Mapping[str, tuple[PlottedLine, ...]]:
     """Returns the chart lines of "overall" and of each task (for instance "task=diagnosis").
 
     The validation questions and the questions of `split` differ, so each of the two has lines of its own: the score and
@@ -68,12 +68,12 @@ def task_curves(
         for reference in references:
             if (reference.facet, reference.level) == (task and "task", task):
                 name = f"published, other model, other data: {reference.model}"
-                lines.append(Line(name, (0, last_step), (reference.value, reference.value)))
+                lines.append(PlottedLine(name, (0, last_step), (reference.value, reference.value)))
         found[f"task={task}" if task else OVERALL] = tuple(lines)
     return found
 
 
-def _band(name: str, phases: Sequence[tuple[int, ScoresFile]], task: str | None) -> Iterator[Line]:
+def _band(name: str, phases: Sequence[tuple[int, ScoresFile]], task: str | None) -> Iterator[PlottedLine]:
     points = []
     for step, scores in phases:
         level = scores.overall if task is None else scores.by.get("task", {}).get(task)
@@ -81,11 +81,11 @@ def _band(name: str, phases: Sequence[tuple[int, ScoresFile]], task: str | None)
             points.append((step, level.value, level.ci95))
     if not points:
         return
-    yield Line(name, tuple(step for step, _, _ in points), tuple(value for _, value, _ in points))
+    yield PlottedLine(name, tuple(step for step, _, _ in points), tuple(value for _, value, _ in points))
     ends = [(step, ci95) for step, _, ci95 in points if ci95]
     for place, end in enumerate((LOW, HIGH)):
         if ends:
-            yield Line(f"{name}, {end}", tuple(step for step, _ in ends), tuple(ci95[place] for _, ci95 in ends))
+            yield PlottedLine(f"{name}, {end}", tuple(step for step, _ in ends), tuple(ci95[place] for _, ci95 in ends))
 
 
 def _validation(folder: RunFolder) -> Iterator[tuple[int, ScoresFile]]:

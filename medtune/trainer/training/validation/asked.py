@@ -20,7 +20,7 @@ CLOSED = ("choice", "yes_no")
 """The kinds of answers that are chosen from a list."""
 
 
-class TaskClasses(NamedTuple):
+class WatchedTask(NamedTuple):
     """A task whose questions choose among the same answers."""
 
     level: str  # The beginning of the names of its metrics, e.g. "task=plane/".
@@ -28,7 +28,7 @@ class TaskClasses(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluatedSplit:
     """Everything that is known about a validation or a test before a question is answered, the same on all ranks."""
 
     benchmark: Benchmark
@@ -59,7 +59,7 @@ class Asked:
         found = sorted({answer for q in self.closed() for answer in (*q.options, q.answer)})
         return {answer: number for number, answer in enumerate(found, start=2)}
 
-    def tasks(self) -> Mapping[str, TaskClasses]:
+    def tasks(self) -> Mapping[str, WatchedTask]:
         """Returns the tasks whose questions share their answers, by the name that `task_name` gives them."""
         facet = self.benchmark.class_facet
         by_task: dict[str, list[Question]] = {}
@@ -70,7 +70,7 @@ class Asked:
             classes, task = shared_classes(questions), questions[0].facets.get("task", "all")
             if not isinstance(classes, str):
                 level = f"task={task}/" if name == task else f"{facet}={questions[0].facets[facet]}/"
-                found[name] = TaskClasses(level, tuple(classes))
+                found[name] = WatchedTask(level, tuple(classes))
         return found
 
 
@@ -82,12 +82,12 @@ def asked(
     readings: Sequence[Reading],
     parser: str,
     seed: int,
-) -> Asked:
+) -> EvaluatedSplit:
     """Returns the plan of a validation: every question of the groups, shown with its media."""
     plan = plan_visits(
         groups, benchmark, answer_format=answer_format, readings=readings, conditions=("image",), seed=seed
     )
-    return Asked(benchmark, groups, [visit for visits in plan for visit in visits], readings, parser)
+    return EvaluatedSplit(benchmark, groups, [visit for visits in plan for visit in visits], readings, parser)
 
 
 class VisitBatch:
@@ -102,7 +102,7 @@ class VisitBatch:
         reader: The reader that gives the media of these visits next; None where they are read as they are needed.
     """
 
-    def __init__(self, asked: Asked, visits: tuple[Visit, ...]) -> None:
+    def __init__(self, asked: EvaluatedSplit, visits: tuple[Visit, ...]) -> None:
         self.asked = asked
         self.visits = visits
         self.reader: MediaReader | None = None
@@ -121,7 +121,7 @@ class VisitBatches(Dataset[VisitBatch]):
 
     def __init__(
         self,
-        asked: Asked,
+        asked: EvaluatedSplit,
         *,
         batch_size: int,
         rank: int,

@@ -54,7 +54,7 @@ from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import data_facts
 from medtune.trainer.training.loggers import csv_logger, phase_metrics
 from medtune.trainer.training.step_callbacks import ValidationStoppedError, log_metrics
-from medtune.trainer.training.validation.asked import Asked, asked
+from medtune.trainer.training.validation.asked import EvaluatedSplit, asked
 from medtune.trainer.training.validation.measures import Answered
 
 Phase = Literal["zero_shot", "val", "final"]
@@ -76,7 +76,7 @@ class Evaluated:
     """What a training is evaluated on."""
 
     experiment: Experiment
-    validation: Asked  # The questions of each validation.
+    validation: EvaluatedSplit  # The questions of each validation.
     # The number of optimizer steps before this training, which folders and logs count too.
     first_step: int
     # What logs the validations; None until the first one, which begins metrics.csv.
@@ -174,7 +174,7 @@ class BenchmarkEvaluation(Callback):
 
     @classmethod
     def of_run(
-        cls, experiment: Experiment, validation: Asked, *, first_step: int, loggers: Sequence[Logger]
+        cls, experiment: Experiment, validation: EvaluatedSplit, *, first_step: int, loggers: Sequence[Logger]
     ) -> BenchmarkEvaluation:
         """Returns the callback that validates in the trainer of `medtune run`, whose module answers all questions.
 

@@ -18,22 +18,21 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.metric import Metric as Measured
-from medtune.eval.metric import ParsedReply
+from medtune.eval.scoring.counted import counted
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 
 _NO_BYTES = torch.zeros(0, dtype=torch.uint8)
 
 
-class _Row(NamedTuple):
+class _AnsweredQuestion(NamedTuple):
     question: Question
     predictions: tuple[Prediction, ...]
 
 
-_ROWS = TypeAdapter(_Row)
+_ROWS = TypeAdapter(_AnsweredQuestion)
 
 
-def _line(row: _Row) -> bytes:
+def _line(row: _AnsweredQuestion) -> bytes:
     return json.dumps(_ROWS.dump_python(row)).encode("ascii") + b"\n"
 
 
@@ -51,18 +50,12 @@ def metric_values(
     """
     parsed = parse_all(questions, predictions, benchmark)["image"]
     rows = parsed[parser or primary_parser(("likelihood",) if LIKELIHOOD in parsed else (), benchmark)]
-    asked = [row.question for row in rows]
-    covered = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
+    found = {name: (metric, counted(rows, metric)) for name, metric in benchmark.metrics.items()}
     return {
-        name: _value(covered[name], metric)
-        for name, metric in benchmark.metrics.items()
-        if covered[name] and metric.is_defined_on(asked)
+        name: metric.value(each.rows) if each.rows else math.nan
+        for name, (metric, each) in found.items()
+        if each.about and metric.is_defined_on([row.question for row in each.asked])
     }
-
-
-def _value(rows: Sequence[ParsedReply], metric: Measured) -> float:
-    scored = [row for row in rows if not row.unscored]
-    return metric.value(scored) if scored else math.nan
 
 
 class BenchmarkMetric(Metric):
@@ -148,7 +141,7 @@ class BenchmarkMetric(Metric):
                     "wanted one about a question of this update, under the condition 'image'"
                 )
             by_id[key.question_id].append(said)
-        lines = b"".join(_line(_Row(question, tuple(by_id[question.id]))) for question in questions)
+        lines = b"".join(_line(_AnsweredQuestion(question, tuple(by_id[question.id]))) for question in questions)
         assert isinstance(self.rows, list)
         if lines:
             self.rows.append(torch.frombuffer(bytearray(lines), dtype=torch.uint8).to(self.device))
@@ -156,7 +149,7 @@ class BenchmarkMetric(Metric):
     def compute(self) -> Tensor:
         """Returns the value of the metric over the answers of all ranks."""
         held = bytes(dim_zero_cat(self.rows).to(torch.uint8).cpu().numpy())
-        found: dict[str, _Row] = {}
+        found: dict[str, _AnsweredQuestion] = {}
         for line in held.splitlines():
             row = _ROWS.validate_python(json.loads(line))
             found.setdefault(row.question.id, row)

@@ -33,7 +33,7 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.recipe.schema import EvalBlock
-from medtune.trainer.training.validation.asked import CLOSED, Asked, VisitBatch
+from medtune.trainer.training.validation.asked import CLOSED, EvaluatedSplit, VisitBatch
 from medtune.trainer.training.validation.benchmark_metric import metric_values
 
 UNPARSABLE, UNLISTED = 0, 1
@@ -52,7 +52,7 @@ class AnswerMeasures:
     Every rank updates it with its own answers. `compute` has to be called on all ranks together.
     """
 
-    def __init__(self, asked: Asked, device: torch.device) -> None:
+    def __init__(self, asked: EvaluatedSplit, device: torch.device) -> None:
         self._asked = asked
         self._device = device
         self._labels = asked.labels()
@@ -223,7 +223,7 @@ def _brier(row: _Closed) -> float:
     return sum((share - (option == row.answer)) ** 2 for option, share in shares.items()) / 2
 
 
-class Asker:
+class BatchAsker:
     """Answers batches of questions between `begin` and `end`."""
 
     def __init__(self, assembled: Assembled, limits: EvalBlock, *, seed: int) -> None:
@@ -235,7 +235,7 @@ class Asker:
         self._answerer: LocalAnswerer | None = None
         self._targets: dict[str, TargetRead] = {}
         self._measures: AnswerMeasures | None = None
-        self._asked: Asked | None = None
+        self._asked: EvaluatedSplit | None = None
         self._said: list[Prediction] = []
 
     def begin(self, device: torch.device, precision: Precision, in_turns: InTurns | None = None) -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import scan
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import SITES, Finding, Findings, place_lesions
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import SITES, Findings, OrganLesions, place_lesions
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import transform_hash
 from medtune.data.types import Volume
 
 NONE: Findings = dict.fromkeys(SITES)
 KIDNEYS = ("kidney_left", "kidney_right")
-DARK_LIVER: Findings = {**NONE, "liver": Finding("segment 6", False, 20.0, 60.0, 1)}
+DARK_LIVER: Findings = {**NONE, "liver": OrganLesions("segment 6", False, 20.0, 60.0, 1)}
 BRIGHT, DARK = slice(POCKET.cells), slice(POCKET.cells, None)
 
 
@@ -41,7 +41,7 @@ def test_lesion_shows_in_its_organ_on_its_side_and_nowhere_else() -> None:
 def test_sides_of_a_pair_are_told_apart() -> None:
     halves = []
     for side in ("left", "right"):
-        ill = simulated({**NONE, "kidney": Finding(side, True, 25.0, 60.0, 1)}, *KIDNEYS)
+        ill = simulated({**NONE, "kidney": OrganLesions(side, True, 25.0, 60.0, 1)}, *KIDNEYS)
         by_left = (POCKET(ill) - POCKET(simulated(NONE, *KIDNEYS)))[0, ..., BRIGHT].max(axis=(1, 2))
         halves.append(int(by_left.argmax()) < POCKET.cells // 2)
     assert halves == [False, True]

@@ -22,7 +22,7 @@ from medtune.data.prepared import copy_media
 from medtune.data.prepared.work.finished import Finished
 from medtune.data.prepared.work.work_folder import work_path
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.source import Draw, Source, SourceTable
+from medtune.data.raw.source import MediaDraw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 from medtune.trainer.commands.cli import main
 
@@ -49,7 +49,9 @@ def _read(root: Path, _: Path | None, seed: int, scratch: Path) -> SourceTable:
         questions.append(
             Question(f"q{number}", f"m{number}", "?", ("a", "b"), answer, "choice", f"p{number}", {"task": "t"})
         )
-        draws[path] = Draw(path.parent, partial(draw_or_die, path, number, root / "crash.txt"), f"{number}, {seed}")
+        draws[path] = MediaDraw(
+            path.parent, partial(draw_or_die, path, number, root / "crash.txt"), f"{number}, {seed}"
+        )
     return SourceTable(questions, media, draws=draws)
 
 
@@ -95,7 +97,7 @@ def _stopped(source: Source, out: Path, *, after: int) -> None:
     """Prepares until some files are finished."""
     done = list[int]()
 
-    def counted(unit: copy_media.Unit, folder: Path) -> list[object]:
+    def counted(unit: copy_media.CopyUnit, folder: Path) -> list[object]:
         if len(done) == after:
             raise KeyboardInterrupt
         done.append(1)

@@ -16,7 +16,7 @@ from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
-from medtune.models.transformers_vlm.generic.conversation import Conversations
+from medtune.models.transformers_vlm.conversation import Conversations
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.transformers_vlm.generic.media import processor_outputs
 from medtune.models.transformers_vlm.generic.model import GenericVlm

@@ -24,17 +24,17 @@ def train_and_stop(rank: int, world_size: int, words: Sequence[str], stop_at: in
         The exit status, and the number of batches that were answered.
     """
     from medtune.trainer.commands.cli import main
-    from medtune.trainer.training.validation.measures import Asker
+    from medtune.trainer.training.validation.measures import BatchAsker
 
-    answered, measured = [0], Asker.measured
+    answered, measured = [0], BatchAsker.measured
 
-    def counted(asker: Asker, batch: object) -> object:
+    def counted(asker: BatchAsker, batch: object) -> object:
         answered[0] += 1
         if answered[0] == stop_at and rank == world_size - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return measured(asker, batch)  # type: ignore[arg-type]
 
-    Asker.measured = counted  # type: ignore[method-assign, assignment]
+    BatchAsker.measured = counted  # type: ignore[method-assign, assignment]
     return [main(list(words)), answered[0]]
 
 

@@ -16,7 +16,7 @@ from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import TargetRead
-from medtune.trainer.training.validation.asked import Asked, VisitBatches, asked
+from medtune.trainer.training.validation.asked import EvaluatedSplit, VisitBatches, asked
 from medtune.trainer.training.validation.measures import Answered, AnswerMeasures
 from tests.ranks import run_ranks
 
@@ -69,7 +69,7 @@ def scored(parser: str) -> PhaseScores:
     return score_phase(about, [*likelihoods(about), *generations(about)], GAUGE, parser=parser)
 
 
-def plan(parser: str, readings: Sequence[Reading] = ("likelihood", "generation"), number: int = 91) -> Asked:
+def plan(parser: str, readings: Sequence[Reading] = ("likelihood", "generation"), number: int = 91) -> EvaluatedSplit:
     return asked(groups(questions(number)), GAUGE, answer_format="text", readings=readings, parser=parser, seed=0)
 
 

@@ -29,7 +29,7 @@ from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, from_json, 
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import LESIONS, PARTS, MaskFile, adjective
 from medtune.benchmarks.ctlesionvqa.construction.measure import measure, region
 from medtune.benchmarks.ctlesionvqa.construction.questions import questions
-from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import CLASSES, YES_NO, Asked, preset
+from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import CLASSES, YES_NO, SubtypeQuestion, preset
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import (
     AIR_HU,
     FAT_HU,
@@ -37,7 +37,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import (
     ORGANS,
     USUAL,
     Build,
-    Patient,
+    CtPatient,
     draw_builds,
     draw_patient,
 )
@@ -53,7 +53,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACI
 from medtune.benchmarks.simulators import settings, write_num_patients
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.raw.source import Draw, Finding, Found, NotFound, Source, SourceTable
+from medtune.data.raw.source import Found, MediaDraw, MediaFinding, NotFound, Source, SourceTable
 from medtune.data.types import MediaRef, Question, Volume
 
 NOISE_SD_HU = 15.0
@@ -73,7 +73,7 @@ class Scan:
     masks: Mapping[str, Mask]  # The masks by AbdomenAtlas's names; there is no entry for an absent structure.
 
 
-def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
+def scan(patient: CtPatient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
     hu_IJK = _body(patient)
     for _, solid, hu in patient.surroundings:
         _draw(hu_IJK, depth_of(solid), hu)
@@ -119,7 +119,7 @@ def write(folder: Path, scanned: Scan) -> None:
         write_nifti(folder / MASKS / f"{name}.nii.gz", mask.astype(np.uint8), LPS)
 
 
-def _body(patient: Patient) -> Floats:
+def _body(patient: CtPatient) -> Floats:
     x, y, _ = axes_mm()
     across, deep = patient.body_radii_mm
     reach_IJ = np.sqrt((x / across) ** 2 + (y / deep) ** 2)[:, :, 0]
@@ -177,28 +177,28 @@ def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool =
     """Returns the scans, which are still to be drawn, with what is known of their lesions."""
     known: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    draws: dict[Path, Draw] = {}
-    findings: dict[str, Finding] = {}
+    draws: dict[Path, MediaDraw] = {}
+    findings: dict[str, MediaFinding] = {}
     builds = (
         draw_builds(num_patients, np.random.default_rng([seed, _BUILD])) if every_subtype else [USUAL] * num_patients
     )
     labels = draw_findings(num_patients, np.random.default_rng([seed, _LABELS]), clear=every_subtype)
     for number, (found, build) in enumerate(zip(labels, builds, strict=True)):
         name = f"PHANTOM_{number:08d}"
-        subject = Subject(found, build, seed, number)
+        subject = SimulatedPatient(found, build, seed, number)
         known += [_known(name, site, "Yes" if found[site] else "No") for site in SITES]
         said = f"ct_phantom, seed {seed}, patient {number} of {num_patients}" + ", every subtype" * every_subtype
-        draw = Draw(folder / name, partial(write_patient, folder / name, subject), said)
+        draw = MediaDraw(folder / name, partial(write_patient, folder / name, subject), said)
         files = _files(folder / name, MASK_NAMES + (VESSELS if every_subtype else ()))
         media[name] = (MediaRef(folder / name / SCAN, kind="volume", masks=stored_masks(files, ORGANS)),)
         draws |= dict.fromkeys((folder / name / SCAN, *(each.path for each in lesion_files(folder / name))), draw)
         draws |= dict.fromkeys((path for _, path in media[name][0].masks), draw)
-        findings[name] = Finding(partial(_measured, name, subject), said)
+        findings[name] = MediaFinding(partial(_measured, name, subject), said)
     ask = partial(_ask, seed=seed, every_subtype=every_subtype)
     return SourceTable(tuple(known), media, draws=draws, findings=findings, ask=ask)
 
 
-class Subject(NamedTuple):
+class SimulatedPatient(NamedTuple):
     """What decides a simulated patient."""
 
     found: Findings
@@ -210,12 +210,12 @@ class Subject(NamedTuple):
 class Drawn(NamedTuple):
     """A simulated patient with the lesions and the scan, as they were drawn."""
 
-    patient: Patient
+    patient: CtPatient
     lesions: Sequence[Lesion]
     scan: Scan
 
 
-def draw(subject: Subject) -> Drawn:
+def draw(subject: SimulatedPatient) -> Drawn:
     """Draws one patient's scan."""
     rng = np.random.default_rng([subject.seed, _NUISANCE, subject.number])
     patient = draw_patient(rng, subject.build)
@@ -223,14 +223,14 @@ def draw(subject: Subject) -> Drawn:
     return Drawn(patient, lesions, scan(patient, lesions, rng))
 
 
-def write_patient(folder: Path, subject: Subject) -> Drawn:
+def write_patient(folder: Path, subject: SimulatedPatient) -> Drawn:
     """Draws one patient's scan, writes it with its masks into a folder, and returns what was drawn."""
     drawn = draw(subject)
     write(folder, drawn.scan)
     return drawn
 
 
-def about(patient: Patient) -> dict[str, str]:
+def about(patient: CtPatient) -> dict[str, str]:
     return {"sex": patient.sex, "age": str(patient.age_years), "scanner": patient.maker, "contrast": patient.phase}
 
 
@@ -241,7 +241,7 @@ def measured(name: str, drawn: Drawn) -> Facts:
     return measure(name, volume, regions, about(drawn.patient))
 
 
-def _measured(name: str, subject: Subject) -> dict[str, Any]:
+def _measured(name: str, subject: SimulatedPatient) -> dict[str, Any]:
     return to_json(measured(name, draw(subject)))
 
 
@@ -273,7 +273,7 @@ def _ask(table: SourceTable, found: Found, *, seed: int, every_subtype: bool) ->
     return replace(table, questions=tuple(asked), media=media)
 
 
-def _is_learnable(asked: Asked, kind: str) -> bool:
+def _is_learnable(asked: SubtypeQuestion, kind: str) -> bool:
     """Returns whether a small model is asked a question: yes or no in free text, the others as multiple choice."""
     if asked.subtype not in _ASKED or asked.options == CLASSES or f"({asked.organ}, lesion)" not in asked.program:
         return asked.subtype == "lesion type classification" and kind == "multi_choice"

@@ -57,7 +57,7 @@ USUAL = Build()
 
 
 @dataclass(frozen=True)
-class Patient:
+class CtPatient:
     """A simulated patient, and the scanner and contrast phase of the scan."""
 
     sex: str  # "M" or "F".
@@ -83,7 +83,7 @@ class Patient:
         return self.segments if organ == "liver" else self.thirds[organ]
 
 
-def draw_patient(rng: np.random.Generator, build: Build = USUAL) -> Patient:
+def draw_patient(rng: np.random.Generator, build: Build = USUAL) -> CtPatient:
     sex, maker, phase = SEXES[rng.integers(2)], MAKERS[rng.integers(3)], PHASES[rng.integers(2)]
     phase = build.phase or phase
     size = float(rng.normal(1.0, 0.025)) * (0.97 if sex == "F" else 1.03)
@@ -122,7 +122,7 @@ def draw_patient(rng: np.random.Generator, build: Build = USUAL) -> Patient:
     hu = {name: value + float(rng.normal(0, _HU_SD)) + build.hu.get(name, 0.0) for name, value in _HU[phase].items()}
     hu |= {"kidney_left": hu["kidney"], "kidney_right": hu["kidney"]}
     body = (168 * size * float(rng.normal(1, 0.03)), 122 * size * float(rng.normal(1, 0.03)))
-    return Patient(
+    return CtPatient(
         sex=sex,
         age_years=int(rng.integers(25, 90)),
         maker=maker,

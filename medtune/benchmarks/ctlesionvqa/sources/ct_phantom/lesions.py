@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy import ndimage
 
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import COLON_PARTS, PANCREAS_PARTS, SEGMENTS, Patient
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import COLON_PARTS, PANCREAS_PARTS, SEGMENTS, CtPatient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
     SIZE,
     SPACING_MM,
@@ -54,7 +54,7 @@ _UPWARDS = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class OrganLesions:
     """The lesions of one organ, as drawn."""
 
     place: str  # The part of the organ that holds the largest lesion.
@@ -69,7 +69,7 @@ class Finding:
     clear: bool = False
 
 
-Findings = Mapping[Site, Finding | None]
+Findings = Mapping[Site, OrganLesions | None]
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,13 @@ def in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generato
     return [labels[i] for i in rng.permutation(order)]
 
 
-def _of_site(site: Site, num_patients: int, rng: np.random.Generator, clear: bool) -> list[Finding | None]:
+def _of_site(site: Site, num_patients: int, rng: np.random.Generator, clear: bool) -> list[OrganLesions | None]:
     ill = in_equal_shares((True, False), num_patients, rng)
     numbers = range(1, (MANY_LESIONS if clear else MAX_LESIONS)[site] + 1)
     sizes, contrasts = (_CLEAR_MM, _CLEAR_HU) if clear else (DIAMETERS_MM, CONTRASTS_HU)
     kinds = in_equal_shares(list(product(PLACES[site], (True, False), numbers)), sum(ill), rng)
     findings = iter(
-        Finding(place, is_bright, diameter, contrast, number, clear)
+        OrganLesions(place, is_bright, diameter, contrast, number, clear)
         for (place, is_bright, number), diameter, contrast in zip(
             kinds, _spread(sizes, sum(ill), rng), _spread(contrasts, sum(ill), rng), strict=True
         )
@@ -146,7 +146,7 @@ def _spread(limits: tuple[float, float], count: int, rng: np.random.Generator) -
     return [low + (high - low) * float(share) for share in rng.permutation(shares)]
 
 
-def place_lesions(patient: Patient, findings: Findings, rng: np.random.Generator) -> list[Lesion]:
+def place_lesions(patient: CtPatient, findings: Findings, rng: np.random.Generator) -> list[Lesion]:
     """Returns the lesions of a patient, the largest of each organ first.
 
     A further lesion for which an organ has no room is left out.
@@ -167,11 +167,11 @@ def place_lesions(patient: Patient, findings: Findings, rng: np.random.Generator
 
 
 def _placed(
-    patient: Patient,
+    patient: CtPatient,
     site: Site,
     place: str,
     diameter_mm: float,
-    finding: Finding,
+    finding: OrganLesions,
     others: Sequence[Lesion],
     rng: np.random.Generator,
 ) -> Lesion | None:

@@ -123,13 +123,13 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
     asked = str(row.untouched[column])
     bare = asked.strip()
     found = {"layout": options_layout(asked) if column == "mc_question" else asked.replace(bare, "{question}")}
-    found |= {name: _said(row, name) for name in _PATIENT}
-    if answer_type(row.get("question_subtype")) == "numeric" and (spacing := _said(row, "spacing")):
+    found |= {name: _untouched_cell(row, name) for name in _PATIENT}
+    if answer_type(row.get("question_subtype")) == "numeric" and (spacing := _untouched_cell(row, "spacing")):
         found |= {"spacing": spacing, "shape": str(row.untouched.get("shape"))}
     return {name: intern(said) for name, said in found.items() if said is not None}
 
 
-def _said(row: Row, name: str) -> str | None:
+def _untouched_cell(row: Row, name: str) -> str | None:
     value = row.untouched.get(name)
     return str(value) if value else None
 

@@ -158,13 +158,13 @@ _UNIT = re.compile(r"\s*(cm\s?(?:\^3|³|3)|cc|ml|hu|cm|mm|%)(?!\w)", re.I)
 _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
 
 
-class Measured(NamedTuple):
+class WrittenNumber(NamedTuple):
     value: float
     text: str  # The number as a plain text without thousands separators.
     unit: str | None  # The unit as it is written; None if there is none.
 
 
-class Choice(NamedTuple):
+class SplitChoice(NamedTuple):
     """A multiple-choice question, split into its text, its options and the right option."""
 
     text: str
@@ -172,7 +172,7 @@ class Choice(NamedTuple):
     answer: str
 
 
-def number_and_unit(answer: str) -> Measured | None:
+def number_and_unit(answer: str) -> WrittenNumber | None:
     """Returns the only number of an answer, or None if there is none or more than one.
 
     >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
@@ -186,10 +186,10 @@ Measured(value=-32.4, text='-32.4', unit=None)]
         return None
     text = found[0][0].replace(",", "").replace(" ", "").removeprefix("+")
     unit = _UNIT.match(answer, found[0].end())
-    return Measured(float(text), text, unit[1] if unit else None)
+    return WrittenNumber(float(text), text, unit[1] if unit else None)
 
 
-def number(row: Row) -> Measured:
+def number(row: Row) -> WrittenNumber:
     """Returns the number in a row's answer, with the unit of the question if the answer states none."""
     found = number_and_unit(row.get("answer"))
     if found is None:
@@ -198,7 +198,7 @@ def number(row: Row) -> Measured:
     return found if found.unit or not asked else found._replace(unit=asked[1])
 
 
-def choice(row: Row) -> Choice:
+def choice(row: Row) -> SplitChoice:
     """Returns a row's multiple-choice question, whose options are read from the question's text."""
     lettered = split_options(row.get("mc_question"))
     if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
@@ -208,7 +208,7 @@ def choice(row: Row) -> Choice:
     answer = find_option(letter[1] if letter else said, lettered.options)
     if answer is None:
         raise row.error("correct_option", f"{said!r} is not among the {len(lettered.options)} options")
-    return Choice(lettered.text, lettered.options, answer)
+    return SplitChoice(lettered.text, lettered.options, answer)
 
 
 _REPLIES = ("pred_answer", "raw_output")

@@ -19,7 +19,7 @@ published: these are ours.
 from collections.abc import Iterator, Mapping
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import ORIENTATION_TEXT, ORIENTATION_WORDS
-from medtune.benchmarks.public_sets import Asked, Frame, Subject, rebuilt_source
+from medtune.benchmarks.public_sets import Frame, ImageQuestion, SetImage, rebuilt_source
 from medtune.data.media.masks import box_size
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source
@@ -110,7 +110,7 @@ def _left_out(frame: Frame) -> str:
     return f"{labels} stands for no term of the benchmark, and there is no box"
 
 
-def _questions(subject: Subject) -> Iterator[Asked]:
+def _questions(subject: SetImage) -> Iterator[ImageQuestion]:
     labels, name = subject.frame.labels, subject.set_name
     if "plane" in labels:
         answer = subject.term(PLANES[name], labels["plane"], kind="plane", file=_TERMS)
@@ -132,7 +132,7 @@ def _questions(subject: Subject) -> Iterator[Asked]:
 
 
 def _ask(
-    subject: Subject,
+    subject: SetImage,
     task: str,
     text: str,
     answer: str,
@@ -140,7 +140,7 @@ def _ask(
     *,
     box: Box | None = None,
     number: int = 0,
-) -> Asked:
+) -> ImageQuestion:
     frame = subject.frame
     media_id = subject.media_id if box is None else f"{subject.media_id} boxed {number}"
     facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name, **frame.facets}
@@ -160,4 +160,4 @@ def _ask(
         num_options=NUM_OPTIONS,
         split=frame.split,
     )
-    return Asked(question, MediaRef(frame.path, (box,) if box else ()))
+    return ImageQuestion(question, MediaRef(frame.path, (box,) if box else ()))

@@ -18,8 +18,8 @@ import PIL.Image
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Balance,
+    PhantomMedia,
     Scene,
-    Subject,
     diagnosis_questions,
     diagnosis_scene,
     draw_patient,
@@ -44,7 +44,7 @@ from medtune.benchmarks.simulators import num_patients as patients_asked_for
 from medtune.benchmarks.simulators import write_num_patients
 from medtune.benchmarks.simulators.bmode_device import pixels
 from medtune.benchmarks.simulators.bmode_tissue import Patient
-from medtune.data.raw.source import Draw, Source, SourceTable
+from medtune.data.raw.source import MediaDraw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 
 NUM_PATIENTS = 270
@@ -57,7 +57,7 @@ Label = TypeVar("Label")
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class FrameLabels:
     """The labels of one patient's frames, in the order of the frames."""
 
     planes: Sequence[tuple[Plane, bool]]  # For each frame of a plane, the plane and whether its landmarks are complete.
@@ -89,14 +89,14 @@ def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
     """
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    draws: dict[Path, Draw] = {}
+    draws: dict[Path, MediaDraw] = {}
     balance = Balance()
     for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
         person = _person(seed, patient)
         grid = pixels(person.device)
         own = folder / _name(patient)
         made = partial(write_patient, own, truth, seed=seed, patient=patient)
-        draw = Draw(own, made, f"fetal_phantom, seed {seed}, patient {patient} of {num_patients}")
+        draw = MediaDraw(own, made, f"fetal_phantom, seed {seed}, patient {patient} of {num_patients}")
         for index, (scene, _, subject, asked) in enumerate(_views(person, truth, patient=patient, seed=seed)):
             path = own / f"{subject.media_id}.png"
             draws[path] = draw
@@ -116,7 +116,7 @@ def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
     return SourceTable(tuple(questions), media, draws=draws)
 
 
-def write_patient(folder: Path, truth: Truth, *, seed: int, patient: int) -> None:
+def write_patient(folder: Path, truth: FrameLabels, *, seed: int, patient: int) -> None:
     """Simulates one patient's frames and writes them as PNG files into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     person = _person(seed, patient)
@@ -126,7 +126,7 @@ def write_patient(folder: Path, truth: Truth, *, seed: int, patient: int) -> Non
         PIL.Image.fromarray(grey_HW).save(path, compress_level=1)
 
 
-def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
+def draw_truth(num_patients: int, *, seed: int) -> list[FrameLabels]:
     """Returns the labels of all patients. All labels occur equally often, and so do complete and incomplete planes."""
     rng = np.random.default_rng([seed, _LABELS])
     cuts = [(plane, is_complete) for plane in PLANES for is_complete in (True, False)]
@@ -134,7 +134,7 @@ def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
     orientations = _in_equal_shares(ORIENTATIONS, num_patients * ORIENTATION_FRAMES, rng)
     findings = _in_equal_shares(FINDINGS, num_patients * DIAGNOSIS_FRAMES, rng)
     return [
-        Truth(
+        FrameLabels(
             planes[PLANE_FRAMES * i : PLANE_FRAMES * (i + 1)],
             orientations[ORIENTATION_FRAMES * i : ORIENTATION_FRAMES * (i + 1)],
             findings[DIAGNOSIS_FRAMES * i : DIAGNOSIS_FRAMES * (i + 1)],
@@ -151,7 +151,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 class _View(NamedTuple):
     scene: Scene
     rng: np.random.Generator
-    subject: Subject
+    subject: PhantomMedia
     asked: list[Question]
 
 
@@ -163,12 +163,12 @@ def _person(seed: int, patient: int) -> Patient:
     return draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
 
 
-def _views(person: Patient, truth: Truth, *, patient: int, seed: int) -> Iterator[_View]:
+def _views(person: Patient, truth: FrameLabels, *, patient: int, seed: int) -> Iterator[_View]:
     name = _name(patient)
 
-    def new_frame(index: int, plane: str) -> tuple[np.random.Generator, Subject]:
+    def new_frame(index: int, plane: str) -> tuple[np.random.Generator, PhantomMedia]:
         facets = {"plane": plane, "geometry": person.device.geometry}
-        return np.random.default_rng([seed, _NUISANCE, patient, index]), Subject(f"{name}-{index}", name, facets)
+        return np.random.default_rng([seed, _NUISANCE, patient, index]), PhantomMedia(f"{name}-{index}", name, facets)
 
     for index, (plane, is_complete) in enumerate(truth.planes):
         rng, subject = new_frame(index, plane)

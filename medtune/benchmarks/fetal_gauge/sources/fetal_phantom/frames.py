@@ -194,7 +194,7 @@ NUM_OPTIONS = 4
 _MARGIN_PX = 6
 
 
-class Subject(NamedTuple):
+class PhantomMedia(NamedTuple):
     """A media item about which questions are asked, its patient, and the facets that all its questions share."""
 
     media_id: str
@@ -202,7 +202,7 @@ class Subject(NamedTuple):
     facets: Mapping[str, str]
 
 
-def plane_questions(subject: Subject, plane: Plane, *, is_complete: bool, seed: int) -> list[Question]:
+def plane_questions(subject: PhantomMedia, plane: Plane, *, is_complete: bool, seed: int) -> list[Question]:
     """Returns the questions which plane a frame shows (plane identification) and whether it is complete."""
     completeness = COMPLETE if is_complete else INCOMPLETE
     return [
@@ -211,7 +211,7 @@ def plane_questions(subject: Subject, plane: Plane, *, is_complete: bool, seed: 
     ]
 
 
-def orientation_questions(subject: Subject, orientation: Orientation, *, seed: int) -> list[Question]:
+def orientation_questions(subject: PhantomMedia, orientation: Orientation, *, seed: int) -> list[Question]:
     """Returns the questions how the fetus lies, what its presentation is, and which side of it is near the probe.
 
     The first question covers the other two: its options are the terms hdvb, hdvf, huvb and huvf, written out.
@@ -226,7 +226,7 @@ def orientation_questions(subject: Subject, orientation: Orientation, *, seed: i
     ]
 
 
-def diagnosis_questions(subject: Subject, finding: MassFinding, *, seed: int) -> list[Question]:
+def diagnosis_questions(subject: PhantomMedia, finding: MassFinding, *, seed: int) -> list[Question]:
     """Returns the questions about the diagnosis and about margin, echoes and posterior features of the mass."""
     task, diagnosis = "clinical_diagnosis", finding.diagnosis
     return [
@@ -266,7 +266,7 @@ class Balance:
         return [name, *seldom]
 
 
-def grounding_question(subject: Subject, name: str, box: Box, *, options: Sequence[str], seed: int) -> Question:
+def grounding_question(subject: PhantomMedia, name: str, box: Box, *, options: Sequence[str], seed: int) -> Question:
     """Returns the question what a red box represents; the answer is the structure `name`."""
     size = box_size(box, IMAGE_SIZE, IMAGE_SIZE)
     boxed = subject._replace(facets={**subject.facets, "box_size": size})
@@ -284,7 +284,7 @@ def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
 
 
 def _question(
-    subject: Subject, task: str, subtype: str, text: str, answer: str, labels: Iterable[str], seed: int
+    subject: PhantomMedia, task: str, subtype: str, text: str, answer: str, labels: Iterable[str], seed: int
 ) -> Question:
     return choice_question(
         f"{subject.media_id}-{'-'.join(part.replace(' ', '_') for part in (task, subtype) if part)}",

@@ -135,7 +135,7 @@ def value(cell: str, dataset: str) -> float:
     if isinstance(first, dict):
         numbers = {str(name): each for name, each in first.items() if not _says_pixels(str(name))}
         key = VALUE_KEYS.get(dataset)
-        alike = [name for name in numbers if key and _plain(name) == _plain(key)]
+        alike = [name for name in numbers if key and _folded_name(name) == _folded_name(key)]
         first = numbers[alike[0]] if alike else next(iter(numbers.values())) if len(numbers) == 1 else None
     if isinstance(first, list | tuple) and first:
         first = first[0]
@@ -159,7 +159,7 @@ def _says_pixels(name: str) -> bool:
     return "pixel" in name.lower()
 
 
-def _plain(name: str) -> str:
+def _folded_name(name: str) -> str:
     return re.sub(r"[\s_]+", " ", name).strip().lower()
 
 

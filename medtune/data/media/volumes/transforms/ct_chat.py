@@ -75,7 +75,7 @@ class CTChatTransform:
         in_plane, _, along = spacing_mm
         return in_plane * in_plane * along > prod(self.spacing_mm)
 
-    def _view(self, grid: Grid) -> _View:
+    def _view(self, grid: Grid) -> _SeenVoxels:
         (i, j, k), (in_plane, _, along) = grid.shape, grid.spacing_mm
         at = []
         voxels = []
@@ -90,9 +90,9 @@ class CTChatTransform:
             first = int(where[0])
             voxels.append(slice(first, min(int(where[-1]) + 2, have)))
             at.append(where - first)
-        return _View((voxels[0], voxels[1], voxels[2]), (at[0], at[1], at[2]))
+        return _SeenVoxels((voxels[0], voxels[1], voxels[2]), (at[0], at[1], at[2]))
 
-    def _resampled(self, seen_KJI: NDArray[np.generic], view: _View) -> NDArray[np.float32]:
+    def _resampled(self, seen_KJI: NDArray[np.generic], view: _SeenVoxels) -> NDArray[np.float32]:
         t, w, h = map(len, view.at)
         values_THW = np.empty((t, h, w), np.float32)
         before = (lambda hu: np.clip(hu, *_RANGE_HU)) if self.clip_first else np.asarray
@@ -102,7 +102,7 @@ class CTChatTransform:
         return values_THW
 
 
-class _View(NamedTuple):
+class _SeenVoxels(NamedTuple):
     """What is seen of a scan."""
 
     voxels: tuple[slice, slice, slice]  # Those of its voxels that are needed, along k, j, i.

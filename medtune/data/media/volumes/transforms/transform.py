@@ -56,11 +56,11 @@ class VolumeTransform(Protocol):
 
 def transform_hash(transform: VolumeTransform) -> str:
     """Returns 16 hex digits that differ if two transforms differ in kind, version or settings."""
-    return hashlib.sha256(json.dumps(_said(transform)).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_settings_record(transform)).encode()).hexdigest()[:16]
 
 
-def _said(value: Any) -> Any:
+def _settings_record(value: Any) -> Any:
     if not is_dataclass(value):
         return value
-    settings = [[field.name, _said(getattr(value, field.name))] for field in fields(value)]
+    settings = [[field.name, _settings_record(getattr(value, field.name))] for field in fields(value)]
     return [type(value).__name__, getattr(value, "version", None), settings]

@@ -1,9 +1,11 @@
 """Writes a conversation, with or without its last answer, as the checkpoint's own processor and chat template do."""
 
+from __future__ import annotations
+
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -11,25 +13,25 @@ import PIL.Image
 import torch
 from jinja2 import TemplateError
 from torch import Tensor
-from transformers import BatchFeature
 
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date
+from medtune.models.transformers_vlm.blank_media import blank_processor, hidden
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""
 PROBE = (64, 48)
 """Width and height of the blank image with which a processor is tried."""
-_LARGE = 4096
-"""Number of elements above which the pixels of a blank medium are not kept."""
+_INDEX_DIGITS = 6
+"""Digits to which a frame's number in its clip is rounded, so that evenly spaced frames have whole numbers."""
 _SPANS = re.compile(r"{%-?\s*generation\b")
 
 
 class Medium(NamedTuple):
-    """An image or a video, as a processor is given it."""
+    """A media item, as a processor is given it."""
 
-    part: Mapping[str, Any]  # The part of the user's turn.
+    parts: tuple[Mapping[str, Any], ...]  # Its parts of the user's turn: one, or one for each frame.
     settings: Mapping[str, Any]  # The arguments that the processor is called with.
 
 
@@ -62,18 +64,20 @@ class Conversations:
     """Runs the processor over conversations.
 
     Attributes:
+        processor: The processor.
         marks_answers: Whether the chat template marks the span that the assistant generates.
         marks_prefix: Whether the tokens of a question see one another both ways (`marks_prefix`).
     """
 
     def __init__(self, processor: Any) -> None:
         set_date(processor)
-        self._processor = processor
+        self.processor = processor
         self.marks_prefix = marks_prefix(processor)
         self.marks_answers = bool(_SPANS.search(_chat_template(processor)))
         added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
         self._answers_as_text = False
+        self._is_blank = False
         image = PIL.Image.new("RGB", PROBE)
         asked, answered = (Asked(QUESTION, answer, (as_image(image),)) for answer in (None, ANSWER))
         if self.rendered(answered).count(ANSWER) != 1:
@@ -88,10 +92,23 @@ class Conversations:
         if self.rendered(asked) == self.rendered(Asked(QUESTION, None)):
             raise ValueError("the chat template drops the image: a question with an image reads as one without")
 
+    def blank(self, placeholders: Mapping[int, str]) -> Conversations:
+        """Returns what writes conversations about media without pixels (`blank_processor`).
+
+        Control tokens that a text of such a conversation spells out are encoded as plain text.
+
+        Args:
+            placeholders: The placeholders of visual tokens by their ids.
+        """
+        blank = copy.copy(self)
+        blank.processor = blank_processor(self.processor, placeholders)
+        blank._is_blank = True
+        return blank
+
     def rendered(self, asked: Asked) -> str:
         """Returns the text of a conversation as the chat template writes it, before media are filled in."""
         with _template_errors():
-            return str(self._apply(self._processor, asked, tokenize=False))
+            return str(self._apply(asked, tokenize=False))
 
     def ending(self) -> str | None:
         """Returns the control token that ends the assistant's turn; None if the template writes none."""
@@ -100,17 +117,12 @@ class Conversations:
         return found.group() if found else None
 
     def inputs(self, asked: Asked, *, with_mask: bool = False, times: int = 1) -> dict[str, Tensor]:
-        """Returns the processor's outputs for a conversation; with `with_mask`, also the template's generation span.
-
-        Control tokens that the prompt or the answer spell out are encoded as plain text.
+        """Returns the processor's outputs for a conversation.
 
         Args:
             with_mask: Whether the span that the template marks as generated is returned too.
             times: The number of rows of the batch, which all are this conversation.
         """
-        return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
-
-    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
         if self.marks_prefix and not asked.media:
             return self._without_media(asked)
         spelt = next(filter(None, map(self._control.search, asked.texts)), None)
@@ -120,73 +132,52 @@ class Conversations:
                 "does not allow; reword it"
             )
         more: dict[str, Any] = {"return_assistant_tokens_mask": True} if with_mask else {}
-        if spelt:
-            more["sanitize_control_tokens"] = True
+        # A list has an element for each medium of the batch.
+        settings = {name: each * times if isinstance(each, list) else each for name, each in asked.settings.items()}
+        if self._is_blank:
+            settings["return_mm_token_type_ids"] = False
         with _template_errors():
-            try:
-                made = self._apply(
-                    processor,
-                    asked,
-                    tokenize=True,
-                    return_dict=True,
-                    return_tensors="pt",
-                    # A list has an element for each medium of the batch.
-                    processor_kwargs=clocked(
-                        processor,
-                        {
-                            name: value * times if isinstance(value, list) else value
-                            for name, value in asked.settings.items()
-                        },
-                    ),
-                    times=times,
-                    **more,
-                )
-            except ValueError as error:
-                if spelt is None:
-                    raise
-                raise ValueError(
-                    f"the text spells out the control token {spelt.group()!r}, which the processor of this checkpoint "
-                    f"does not write as plain text ({error}); reword it"
-                ) from error
+            made = self._apply(
+                asked,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                processor_kwargs=clocked(self.processor, settings),
+                times=times,
+                **more,
+            )
         return {name: _tensor(name, value) for name, value in made.items()}
+
+    def as_written(self, text: str) -> str:
+        """Returns a text of a conversation as the chat template is given it."""
+        return hidden(text) if self._is_blank and self._control.search(text) else text
 
     def _without_media(self, asked: Asked) -> dict[str, Tensor]:
         """Returns the ids of a text alone as the processor writes them, which refuses to be asked without an image."""
-        tokenizer = self._processor.tokenizer
+        tokenizer = self.processor.tokenizer
         text = f"{tokenizer.bos_token}{self.rendered(asked)}\n"
-        return dict(tokenizer(text, return_tensors="pt", return_token_type_ids=True, add_special_tokens=False))
+        return dict(tokenizer([text], return_tensors="pt", return_token_type_ids=True, add_special_tokens=False))
 
-    def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
+    def _apply(self, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
         turns: list[dict[str, Any]] = []
         answers = [*(turn.answer for turn in asked.turns), asked.answer]
         for pieces, answer in zip(
             user_turns(asked.prompt, asked.turns, num_items=len(asked.media)), answers, strict=True
         ):
-            content = [
-                {"type": "text", "text": each} if isinstance(each, str) else dict(asked.media[each].part)
-                for each in pieces
-            ]
+            content: list[dict[str, Any]] = []
+            for each in pieces:
+                parts = [_text(self.as_written(each))] if isinstance(each, str) else map(dict, asked.media[each].parts)
+                content += parts
             turns.append({"role": "user", "content": content})
             if answer is not None:
-                text: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
-                turns.append({"role": "assistant", "content": text})
+                said = self.as_written(answer)
+                turns.append({"role": "assistant", "content": said if self._answers_as_text else [_text(said)]})
         batch: Any = turns if times == 1 else [turns] * times
-        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
+        return self.processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
 
-    def blank(self) -> Callable[..., dict[str, Tensor]]:
-        """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.
 
-        The tokens of a medium depend on its size alone, not on its content.
-        """
-        twin = copy.copy(self._processor)
-        for name in ("image_processor", "video_processor"):
-            if getattr(twin, name, None) is not None:
-                setattr(twin, name, _Remembering(getattr(twin, name)))
-
-        def inputs(asked: Asked, *, with_mask: bool = False) -> dict[str, Tensor]:
-            return self._inputs(twin, asked, with_mask=with_mask)
-
-        return inputs
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 PREFIX_TEMPLATE = (
@@ -209,18 +200,36 @@ def marks_prefix(processor: Any) -> bool:
     return "suffix" in inspect.signature(type(processor).__call__).parameters
 
 
-def as_image(image: PIL.Image.Image) -> Medium:
+def as_image(image: PIL.Image.Image | Tensor) -> Medium:
     """Returns an image as a processor is given it."""
-    return Medium({"type": "image", "image": image}, {})
+    return Medium(({"type": "image", "image": image},), {})
 
 
-def as_video(frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
-    """Returns the chosen frames of a video as a processor is given them, all of which it has to show."""
+def as_images(frames_TCHW: Tensor) -> Medium:
+    """Returns the frames of a video as so many images."""
+    return Medium(tuple({"type": "image", "image": frame_CHW} for frame_CHW in frames_TCHW), {})
+
+
+def as_video(processor: Any, frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
+    """Returns the chosen frames of a video as a processor is given them, all of which it has to show.
+
+    A single frame is shown twice to a processor of pairs, which takes no fewer.
+    """
     count, lasts_s = len(times_s), times_s[-1] - times_s[0]
     # A clip of one frame has no rate; the processors then take one frame a second.
-    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
-    settings = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
-    return Medium({"type": "video", "video": frames_TCHW}, settings)
+    rate = (count - 1) / lasts_s if lasts_s else 1.0
+    places = [_whole(round((time_s - times_s[0]) * rate, _INDEX_DIGITS)) for time_s in times_s]
+    least = getattr(getattr(processor, "video_processor", None), "temporal_patch_size", 1)
+    if count < least:
+        frames_TCHW = torch.cat([frames_TCHW, frames_TCHW[-1:].expand(least - count, -1, -1, -1)])
+        places += places[-1:] * (least - count)
+    metadata = {"total_num_frames": count, "fps": rate, "frames_indices": places}
+    settings = {"do_sample_frames": False, "video_metadata": [metadata]}
+    return Medium(({"type": "video", "video": frames_TCHW},), settings)
+
+
+def _whole(number: float) -> float:
+    return int(number) if number.is_integer() else number
 
 
 def clocked(processor: Any, settings: dict[str, Any]) -> dict[str, Any]:
@@ -230,36 +239,6 @@ def clocked(processor: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """
     shown = settings.get("video_metadata")
     return {**settings, "fps": shown[0]["fps"]} if shown and hasattr(processor, "seconds_per_chunk") else settings
-
-
-class _Remembering:
-    def __init__(self, processor: Any) -> None:
-        self._own = processor
-        self._made: dict[str, Mapping[str, Any]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._own, name)
-
-    def __call__(self, *media: Any, **settings: Any) -> Any:
-        told = {name: value for name, value in settings.items() if name not in ("images", "videos")}
-        key = f"{_sizes([*media, settings.get('images'), settings.get('videos')])} {told}"
-        if key not in self._made:
-            made = self._own(*media, **settings)
-            self._made[key] = {name: _without_pixels(value) for name, value in made.items()}
-        return BatchFeature(dict(self._made[key]))
-
-
-def _sizes(media: Any) -> Any:
-    if isinstance(media, list | tuple):
-        return [_sizes(each) for each in media]
-    return media.size if isinstance(media, PIL.Image.Image) else getattr(media, "shape", media)
-
-
-def _without_pixels(value: Any) -> Any:
-    large = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > _LARGE
-    return value.new_zeros(()).expand(value.shape) if large else value
 
 
 def _chat_template(processor: Any) -> str:

@@ -1,0 +1,1 @@
+"""Says of a run why a number is what it is, and why an answer counted as it did."""

@@ -1,0 +1,73 @@
+"""A run whose folder and whose data were moved is still read, and no report loses its pictures in silence."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared.find import found_data
+from medtune.trainer.commands.cli import main
+from tests.trainer.conftest import Nano, Told
+
+
+def prepared(folder: Path, data_hash: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"data_hash": data_hash}), encoding="utf-8")
+    return folder
+
+
+def test_data_are_found_as_named_above_the_run_and_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "project" / "runs" / "one"
+    run.mkdir(parents=True)
+    assert found_data(Path("prepared/x"), run=run, data_hash="a") == Path("prepared/x")
+    beside = prepared(tmp_path / "project" / "prepared" / "renamed", "a")
+    prepared(tmp_path / "project" / "prepared" / "other", "b")
+    assert found_data(Path("prepared/x"), run=run, data_hash="a") == beside
+    above = prepared(tmp_path / "project" / "prepared" / "x", "a")
+    assert found_data(Path("prepared/x"), run=run, data_hash="a") == above
+    # Other data of the same name do not count while those of the run are there.
+    (above / "manifest.json").write_text('{"data_hash": "c"}', encoding="utf-8")
+    assert found_data(Path("prepared/x"), run=run, data_hash="a") == beside
+    assert found_data(Path("prepared/x"), run=run, data_hash="a", questions=above) == above
+    shutil.rmtree(beside)
+    assert found_data(Path("prepared/x"), run=run, data_hash="a") == above
+
+
+@pytest.fixture(scope="module")
+def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    assert Nano(prepared_tiny).here("run", out) == 0
+    return out
+
+
+@pytest.fixture
+def moved(nano_run: Path, tmp_path: Path, prepared_tiny: Path) -> tuple[Path, Path]:
+    run, data = tmp_path / "deep" / "there" / "run", tmp_path / "elsewhere" / "data"
+    shutil.copytree(nano_run, run)
+    shutil.copytree(prepared_tiny, data)
+    recipe = run / "recipe.yaml"
+    recipe.write_text(recipe.read_text("utf-8").replace(str(prepared_tiny), "gone/data"), encoding="utf-8")
+    return run, data
+
+
+def test_a_report_is_not_replaced_by_a_poorer_one(moved: tuple[Path, Path], refused: Told, shown: Told) -> None:
+    run, data = moved
+    before = (run / "report.html").read_bytes()
+    assert before.count(b"data:image/jpeg") > 0
+    assert "Give the folder by --questions DIR" in refused(main(["report", str(run)]))
+    assert (run / "report.html").read_bytes() == before
+    shown(main(["report", str(run), "--questions", str(data)]))
+    after = (run / "report.html").read_bytes()
+    assert after.count(b"data:image/jpeg") == before.count(b"data:image/jpeg")
+    shutil.move(data, run.parent / "mine")
+    shown(main(["report", str(run)]))
+    assert (run / "report.html").read_bytes() == after
+
+
+def test_verbs_that_read_a_run_say_how_its_data_are_named(moved: tuple[Path, Path], refused: Told, shown: Told) -> None:
+    run, data = moved
+    for verb in (["explain"], ["power", "--gain", "0.1", "--run"], ["audit"]):
+        assert "Name it: --questions DIR" in refused(main([*verb, str(run)])), verb
+    assert "counts" in shown(main(["explain", str(run), "--questions", str(data)]))
