@@ -9,16 +9,21 @@ from medtune.eval.results.phase_schema import Measured, Phase
 
 COLUMNS = (
     "evaluation", "metric", "answers read by", "questions asked", "counts", "waits for a judge", "is not about",
-    "unreadable, counts as wrong", "passes",
+    "unreadable, counts as wrong",
 )  # fmt: skip
+PASSES = "passes"
+"""The column that is there where a question was asked more than once."""
 
 
 def counts_table(run: RunData) -> ReportTable:
     """Returns a row for the primary number of each phase, and one for each number of the questions outside of it."""
+    is_repeated = any(phase.overall.repeats > 1 for phase in run.phases.values())
     rows = [row for name, phase in run.phases.items() for row in _rows(run, name, phase)]
+    rows = rows if is_repeated else [row[:-1] for row in rows]
     notes = [f"How they are joined: intervals by {run.results.interval_method}."] if run.results.interval_method else []
     notes.append("`medtune explain RUN NUMBER` names the questions of each number in results.json, with the reasons.")
-    return ReportTable("Which questions the numbers count", COLUMNS, tuple(rows), tuple(notes))
+    columns = (*COLUMNS, PASSES) if is_repeated else COLUMNS
+    return ReportTable("Which questions the numbers count", columns, tuple(rows), tuple(notes))
 
 
 def _rows(run: RunData, name: str, phase: Phase) -> Iterator[tuple[Cell, ...]]:

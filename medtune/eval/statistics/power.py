@@ -51,7 +51,7 @@ class Needed:
 def patients_needed(plan: PowerPlan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
     """Returns the smallest number of patients with which a two-sided test at `alpha` has the wanted power.
 
-    >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
+    >>> patients_needed(PowerPlan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
     20
 
     Source: Variance of the difference: Connor 1987, doi:10.2307/2531961; for few clusters the normal quantiles are

@@ -161,7 +161,7 @@ def _p(difference: float, low: float, high: float) -> float:
 def over_seeds(found: Sequence[CellValue]) -> CellValue:
     """Returns the mean over seeds; its interval contains those of the patients and of the seeds, square and add.
 
-    >>> one = Measured(0.5, 10, lambda: Interval(0.4, 0.6))
+    >>> one = CellValue(0.5, 10, lambda: Interval(0.4, 0.6))
     >>> over_seeds([one, one]).value, over_seeds([one, one]).ci95
     (0.5, Interval(low=0.4, high=0.6))
     """

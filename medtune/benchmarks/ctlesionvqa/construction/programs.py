@@ -38,8 +38,8 @@ class ProgramStep(NamedTuple):
 def run(program: str, facts: Facts) -> tuple[float | str, list[ProgramStep]]:
     """Returns the answer of a program and the steps to it; raises NoAnswerError where the facts hold none.
 
-    >>> from medtune.benchmarks.ctlesionvqa.construction.facts import Organ
-    >>> facts = Facts("case", (9, 9, 9), (1, 1, 1), {"liver": Organ(1293.74, 111.3, 17.4)}, (), {}, {})
+    >>> from medtune.benchmarks.ctlesionvqa.construction.facts import OrganFacts
+    >>> facts = Facts("case", (9, 9, 9), (1, 1, 1), {"liver": OrganFacts(1293.74, 111.3, 17.4)}, (), {}, {})
     >>> run("volume(liver)", facts)[0]
     1293.74
     >>> run("exists(lesions(liver, lesion))", facts)

@@ -176,8 +176,8 @@ def number_and_unit(answer: str) -> WrittenNumber | None:
     """Returns the only number of an answer, or None if there is none or more than one.
 
     >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
-    [Measured(value=1293.7, text='1293.7', unit='cm^3'), Measured(value=174.0, text='174', unit=None), \
-Measured(value=-32.4, text='-32.4', unit=None)]
+    [WrittenNumber(value=1293.7, text='1293.7', unit='cm^3'), WrittenNumber(value=174.0, text='174', unit=None), \
+WrittenNumber(value=-32.4, text='-32.4', unit=None)]
         >>> [number_and_unit(answer) for answer in ("none", "2 or 3", "1.2.3")]
         [None, None, None]
     """
