@@ -42,8 +42,8 @@ def run(program: str, facts: Facts) -> tuple[float | str, list[ProgramStep]]:
     >>> facts = Facts("case", (9, 9, 9), (1, 1, 1), {"liver": OrganFacts(1293.74, 111.3, 17.4)}, (), {}, {})
     >>> run("volume(liver)", facts)[0]
     1293.74
-    >>> run("exists(lesions(liver, lesion))", facts)
-    ('No', [Step(call='lesions(liver, lesion)', gave='no lesion'), Step(call='exists(...)', gave='No')])
+    >>> [step.gave for step in run("exists(lesions(liver, lesion))", facts)[1]]
+    ['no lesion', 'No']
     """
     steps: list[ProgramStep] = []
     found = _value(program, facts, steps)
