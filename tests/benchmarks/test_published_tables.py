@@ -19,6 +19,7 @@ COUNTED = {
         "table3_free_text": 34 * 5,
         "table4": 72,
         "figure4": 0,
+        "v2_board": 0,
         "figure6": 0,
         "table10": 30,
         "table11": 30,

@@ -7,6 +7,7 @@ from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import scoring
 from medtune.benchmarks.ctlesionvqa.scoring import cell_of
 from medtune.benchmarks.ctlesionvqa.subtypes import V1
+from medtune.benchmarks.ctlesionvqa.v2_board import v2_board
 from medtune.data.types import Interval, Question
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import of_metric, percentage, share
@@ -38,7 +39,7 @@ _DIFFERS = (
 
 
 def published_tables() -> Sequence[PublishedTable]:
-    """Returns Tables 3 (in two halves), 4 and 10 to 13, and Figures 4 and 6, whose numbers are not printed."""
+    """Returns Tables 3 (in two halves), 4, 10 to 13; Figures 4 and 6 and v2's board, none of which is printed."""
     return (
         *map(_table3, FORMATS),
         _table4(),
@@ -46,6 +47,7 @@ def published_tables() -> Sequence[PublishedTable]:
         _figure6(),
         *(_accuracies(name, format_) for name, format_ in zip(("table10", "table11"), FORMATS, strict=True)),
         *(_rates(name, format_) for name, format_ in zip(("table12", "table13"), FORMATS, strict=True)),
+        v2_board(),
     )
 
 

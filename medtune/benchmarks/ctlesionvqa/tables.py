@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from string import ascii_uppercase
 from typing import cast
 
 from medtune.benchmarks.ctlesionvqa import scoring, yes_no_table
@@ -22,10 +21,11 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     numeric_score,
     row_scores,
     subtype_mean,
-    subtype_of,
 )
 from medtune.benchmarks.ctlesionvqa.subtypes import V1
-from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, ReplyAndTruth, V2Row, aggregate_free_text, aggregate_letters
+from medtune.benchmarks.ctlesionvqa.v2_board import FORMATS as V2_FORMATS
+from medtune.benchmarks.ctlesionvqa.v2_board import v2_rows
+from medtune.benchmarks.ctlesionvqa.v2_scoring import Json
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
@@ -128,18 +128,10 @@ def _repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
-    letters, free_text = list[V2Row](), list[V2Row]()
-    for row in parsed:
-        if row.prediction is not None and row.prediction.text is not None:
-            shown = row.prediction.options_shown or row.question.options
-            is_choice = row.question.answer_kind == "choice"
-            truth = ascii_uppercase[shown.index(row.question.answer)] if is_choice else row.question.answer
-            found = V2Row(
-                subtype_of(row.question), category_of(row.question), ReplyAndTruth(row.prediction.text, truth)
-            )
-            (letters if is_choice else free_text).append(found)
-    made = [("multiple choice", aggregate_letters(letters)), ("free text", aggregate_free_text(free_text))]
-    return [_v2_table(title, found) for title, found in made]
+    return [
+        _v2_table(title, aggregate(v2_rows(parsed, are_choices=are_choices)))
+        for title, (are_choices, aggregate) in V2_FORMATS.items()
+    ]
 
 
 def _v2_table(title: str, found: Json) -> Table:
