@@ -162,6 +162,8 @@ DRAWN: dict[str, Draw] = {
     "train.max_steps": _one_of("1", "2", "3"),
     "train.epochs": _one_of("null", "0.01", "0.1", "1e-300"),
     "train.batch_size": _one_of("1", "2", "3", "5"),
+    "train.loss.name": _one_of("cross_entropy", "cross_entropy", "label_smoothing", "nothing"),
+    "train.loss.settings": _one_of("{}", "{}", "{smoothing: 0.2}", "{smoothing: 2}", "{nothing: 1}"),
     "train.early_stopping": lambda rng: _early_stopping(rng),
     "eval.parser": _one_of("null", "likelihood", "likelihood_per_token", "robust", "strict", "official", "none"),
     "eval.max_new_tokens": _one_of("1", "2", "3", "300"),
