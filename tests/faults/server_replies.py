@@ -35,12 +35,13 @@ PIECES: list[dict[str, Any]] = [
     {"model": "m", "choices": [{"index": 0, "delta": {"content": "s"}, "finish_reason": "stop"}]},
     {"model": "m", "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
 ]
-_PRICES = {"usd_per_million_input_tokens": 1.0, "usd_per_million_output_tokens": 2.0, "max_usd": 1e9}
+PRICED = Endpoint(
+    "http://server.invalid/v1", "m", usd_per_million_input_tokens=1.0, usd_per_million_output_tokens=2.0, max_usd=1e9
+)
 
 
 def server_replies(draw: random.Random, folder: Path) -> Iterator[Broken]:
     """Yields replies that are read, kept in the cache, read again, and paid."""
-    endpoint = Endpoint("http://server.invalid/v1", "m", **_PRICES)  # type: ignore[arg-type]
     cache, number = ReplyCache(folder / "cache"), 0
     while True:
         whole: Any = copy.deepcopy(draw.choice((WHOLE, PIECES)))
@@ -56,7 +57,7 @@ def server_replies(draw: random.Random, folder: Path) -> Iterator[Broken]:
                 raise ValueError("a server's own words, which are shown") from error
             cache.put(f"{number:064x}", reply)
             assert cache.get(f"{number:064x}") == reply
-            _pay(endpoint, folder / "ledger.jsonl", reply)
+            _pay(PRICED, folder / "ledger.jsonl", reply)
 
         yield Broken(f"{places} in {'a stream' if isinstance(whole, list) else 'a completion'}", read)
 

@@ -153,7 +153,10 @@ def test_each_row_is_a_task_of_an_array_job(tmp_path: Path, made: Path, shown: T
 @pytest.mark.parametrize("name", catalog.names(catalog.STUDIES))
 def test_what_a_study_needs_is_said_without_weights(name: str, shown: Told) -> None:
     said = shown(main(["reproduce", name, "--dry"]))
-    assert "licence of the questions and media" in said
+    sets = open_study(name).sets
+    for each in sets:
+        of = f" of {each.benchmark.title}" if len(sets) > 1 else ""
+        assert f"licence of the questions and media{of}: {each.benchmark.licence}" in said
     assert "to fetch:" in said
 
 
