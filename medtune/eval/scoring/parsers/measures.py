@@ -28,7 +28,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from medtune.eval.scoring.parsers.choice_statements import (
     LONGEST_SENTENCE,
@@ -270,6 +272,21 @@ def _with_digits(text: str, unit: Unit | None) -> str:
 _BELOW_ZERO = ("density", "celsius", "fahrenheit")
 
 
+class _InFront(NamedTuple):
+    """What stands in front of a number."""
+
+    unit: re.Match[str] | None
+    bound: re.Match[str] | None
+    denied: re.Match[str] | None
+    label: re.Match[str] | None
+
+
+@lru_cache(maxsize=256)
+def _in_front(before: str) -> _InFront:
+    # A reply that is long repeats itself.
+    return _InFront(_BEFORE.search(before), _BOUND.search(before), _DENIED.search(before), _LABEL.search(before))
+
+
 def _quantities(text: str, asked: str) -> list[_Quantity]:
     found = []
     for number in _NUMBER.finditer(text):
@@ -280,9 +297,10 @@ def _quantities(text: str, asked: str) -> list[_Quantity]:
             place = gap.end() if "(" not in gap[0] else end
             unit, behind = unit_at(text, gap.end())
         before = text[max(0, start - 60) : start]
+        in_front = _in_front(before)
         word = None if unit else _WORD.match(text, place)
-        if unit is None and (in_front := _BEFORE.search(before)):
-            unit, _ = unit_at((in_front["unit"] or in_front["boxed"]) + (in_front["digit"] or ""), 0)
+        if unit is None and (named := in_front.unit):
+            unit, _ = unit_at((named["unit"] or named["boxed"]) + (named["digit"] or ""), 0)
             behind = end
         elif word and word[0] not in _LINKING:
             unit, behind = word_unit(word[0]), word.end()
@@ -291,9 +309,9 @@ def _quantities(text: str, asked: str) -> list[_Quantity]:
             value = None  # A minus or a dash.
         is_attached = word is not None and word.start() == end and word[0][0].isascii()
         is_listed = re.search(r"(?:^|\n)\s*\Z", before) and re.match(r"[.)]\s+[a-z]", text[end:])
-        label = _LABEL.search(before)
+        label = in_front.label
         is_label = label is not None and not (label["scale"] and label["scale"] in asked)
-        skipped = (_BOUND.search(before), _DENIED.search(before), is_label, is_listed)
+        skipped = (in_front.bound, in_front.denied, is_label, is_listed)
         counts = not any(skipped) and not is_attached and not _BOUND_AFTER.match(text, behind if unit else end)
         found.append(_Quantity(value, last_digit, unit, start, behind if unit else end, counts))
     return found
