@@ -1,7 +1,7 @@
 """Every printed cell of the papers' tables of results is in the package, as the papers' own tables have it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ COUNTED = {
         "table4": 72,
         "figure4": 0,
         "v2_board": 0,
-        "figure6": 0,
+        "figure6": 8 * 3,
+        "youden": 60,
         "table10": 30,
         "table11": 30,
         "table12": 60,
@@ -106,6 +107,26 @@ def of_ctlesionvqa(folder: Path) -> Iterator[Found]:
             for model in row:
                 if model not in ("subtype", "metric"):
                     yield "ctlesionvqa", f"table{number}", model, f"{row['subtype']}, {row['metric']}", row[model]
+    yield from indices_of_ctlesionvqa(of)
+
+
+def indices_of_ctlesionvqa(of: Callable[[int], list[dict[str, Any]]]) -> Iterator[Found]:
+    """Yields Youden's indices, which the paper draws and does not print."""
+    for row in of(4):
+        for key, subtype in (
+            ("liver_lesion", "liver lesion existence"),
+            ("kidney_tumor", "kidney tumor existence"),
+            ("pancreatic_lesion", "pancreatic lesion existence"),
+        ):
+            index = round((row[f"{key}_sens"] + row[f"{key}_spec"]) / 100 - 1, 3)
+            yield "ctlesionvqa", "figure6", row["model"], subtype, index
+    for number, format_ in ((12, "multiple choice"), (13, "free text")):
+        rates = {(row["subtype"], row["metric"]): row for row in of(number)}
+        for subtype in {subtype for subtype, _ in rates}:
+            hits, rejections = rates[subtype, "sensitivity"], rates[subtype, "specificity"]
+            for model in [key for key in hits if key not in ("subtype", "metric")]:
+                index = round(hits[model] + rejections[model] - 1, 3)
+                yield "ctlesionvqa", "youden", model, f"{format_}: {subtype}", index
 
 
 def of_rexsonovqa(folder: Path) -> Iterator[Found]:

@@ -3,27 +3,25 @@
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.types import Interval
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
 from medtune.eval.report.table import escaped, paper_table, plain, signed, span, table_lines
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.patient_swaps import p_text
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
+from medtune.eval.studies.figures import OURS, PRINTED, Figure, figure
 from medtune.eval.studies.published import PublishedTable
 
 WIDE = 9
 """The number of columns above which a table is shown with the paper's columns as its rows (our own choice)."""
-DRAWN = 24
-"""The largest number of columns that the figure shows (likewise)."""
 ALPHA = 0.05
-OURS, PRINTED, DIFFERENCE = "ours", "published", "difference"
+DIFFERENCE = "difference"
 _TEST_NOTE = (
     "Difference: ours, rounded as the paper prints, minus the published value. Its interval holds the uncertainty of "
     "both: of ours with patients as clusters, of theirs from the number of questions. * marks p < 0.05 after Holm's "
@@ -59,6 +57,7 @@ class StudyReport:
         left_out: Rows of the paper that nothing fills, with the reason.
         missing: Rows of the study without answers yet.
         fetch: What a reader has to fetch.
+        billions: The parameters of the model of each row in billions, in a study of a model at several sizes.
     """
 
     name: str
@@ -74,6 +73,7 @@ class StudyReport:
     left_out: Mapping[str, str]
     missing: tuple[str, ...]
     fetch: str
+    billions: Mapping[str, float] = field(default_factory=dict)
 
     def of_table(self, table: PublishedTable) -> dict[tuple[str, str], StudyCell]:
         """Returns the cells of a table by row and column."""
@@ -259,26 +259,10 @@ def left_out_table(report: StudyReport) -> Table:
     return Table("Rows without ours", ("row", "reason"), tuple(rows))
 
 
-def charts(report: StudyReport) -> list[BarChart]:
-    """Returns a chart for each row and table: the published and our value of each column of the paper's table."""
-    made = []
-    for table in report.tables:
-        cells = report.of_table(table)
-        for place, name in enumerate(dict.fromkeys(row.name for row in report.rows)):
-            bars = []
-            for column in table.columns[:DRAWN]:
-                cell = cells[name, column.name]
-                known = [
-                    Measure(kind, value, interval)
-                    for kind, value, interval in ((PRINTED, cell.printed, None), (OURS, cell.ours, cell.ci95))
-                    if value is not None
-                ]
-                if cell.ours is not None:
-                    bars.append((column.name, known, None))
-            if bars:
-                title = f"{name}: {table.title}"
-                made.append(bar_chart(f"{table.name}-{place}", title, bars, between=" | "))
-    return made
+def figures(report: StudyReport) -> list[Figure]:
+    """Returns the figures of the study, one for each table that has something to draw."""
+    drawn = (figure(table, report.rows, report.of_table(table), report.billions) for table in report.tables)
+    return [each for each in drawn if each is not None]
 
 
 def _html(report: StudyReport) -> str:
@@ -288,7 +272,7 @@ def _html(report: StudyReport) -> str:
         "study.html.j2",
         report=report,
         shaped=shaped,
-        charts=charts(report),
+        figures=figures(report),
         more=[paper_table(table) for table in more if table.rows],
         sections=[("tables", "The paper's tables"), ("figure", "The figure"), ("more", "Departures and runs")],
     )

@@ -13,6 +13,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel
 
 Phase = Literal["zero_shot", "final"]
+Drawing = Literal["bars", "dots", "lines"]
 
 
 class PhaseAnswers(Protocol):
@@ -117,6 +118,9 @@ class PublishedTable:
         ranked_by: The columns by which rows are ranked: one has a column for it, several have a sentence.
         unranked: The printed rows that are no models, such as guessing.
         is_turned: Whether the paper's models are the columns when the table is shown; each of its rows then has a rank.
+        drawn_as: How its figure shows it: as bars, with the columns below each other for each row of ours; as dots,
+            with the rows below each other for each column; or as lines over the columns for each row.
+        across: What the columns are, in words, for lines.
     """
 
     name: str
@@ -128,6 +132,8 @@ class PublishedTable:
     ranked_by: tuple[str, ...] = ()
     unranked: frozenset[str] = frozenset()
     is_turned: bool = False
+    drawn_as: Drawing = "bars"
+    across: str = ""
     # The interval of a cell that the paper itself prints, by row and column.
     printed_intervals: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 

@@ -49,6 +49,8 @@ ROW = {"name": "a", "recipe": "pocket_fetal_phantom_lora"}
         ({"rows": [{**ROW, "recipe": "endpoint_fetal_gauge"}]}, "row 'a', recipe: a served model is not trained"),
         ({"seeds": 0}, "seeds is 0; wanted 1 or more"),
         ({"rows": [{**ROW, "colour": 1}]}, "colour"),
+        ({"rows": [{**ROW, "billions": 7}, {**ROW, "name": "b"}]}, "row 'b', billions: give it for this row too"),
+        ({"rows": [{**ROW, "billions": 0}]}, "row 'a', billions is 0; wanted more than 0"),
     ],
 )
 def test_a_wrong_study_is_refused_with_row_and_field(tmp_path: Path, changed: Mapping[str, Any], message: str) -> None:
@@ -98,6 +100,8 @@ FILLED = {
     ("ctlesionvqa", "table3_multi_choice"): (5, 6),
     ("ctlesionvqa", "table3_free_text"): (5, 5),
     ("ctlesionvqa", "table4"): (8, 8),
+    ("ctlesionvqa", "figure6"): (8, 8),
+    ("ctlesionvqa", "youden"): (5, 5),
     ("ctlesionvqa", "table10"): (5, 5),
     ("ctlesionvqa", "table11"): (5, 5),
     ("ctlesionvqa", "table12"): (5, 5),
