@@ -10,8 +10,8 @@ from medtune.eval.studies.published import PublishedColumn, PublishedTable
 
 DRAWN = 24
 """The largest number of columns that a figure shows (our own choice)."""
-LONG = 12
-"""The number of values above which a figure is folded (likewise)."""
+LONG, MANY = 12, 40
+"""The number of rows of one chart, and of all charts, above which a figure is folded (likewise)."""
 OURS, PRINTED = "ours", "published"
 _BETWEEN = " | "
 _BOTH = "Hollow: the published value. Filled: ours, with its 95 % interval."
@@ -32,8 +32,9 @@ class Figure:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is folded: a chart of bars with many of them."""
-        return any(isinstance(each, BarChart) and len(each.rows) > LONG for each in self.charts)
+        """Whether it is folded, as it would fill several screens."""
+        rows = [len(each.rows) for each in self.charts if isinstance(each, BarChart)]
+        return max(rows, default=0) > LONG or sum(rows) > MANY
 
 
 def figure(
@@ -100,10 +101,11 @@ def _over_columns(table: PublishedTable, published: Mapping[str, str | None], ce
 
 
 def _by_parameters(table: PublishedTable, cells: Cells, billions: Mapping[str, float]) -> Iterator[LineChart]:
-    """Yields for each column a chart of its values over the size of the model."""
+    """Yields for each column, those that rank first, a chart of its values over the size of the model."""
     names = sorted(billions, key=lambda name: billions[name])
     places = {f"{billions[name]:g}": math.log10(billions[name]) for name in names}
-    for place, column in enumerate(table.columns[:DRAWN]):
+    first = sorted(table.columns[:DRAWN], key=lambda column: column.name not in table.ranked_by)
+    for place, column in enumerate(first):
         points = [(f"{billions[name]:g}", _measures(cells[name, column.name])) for name in names]
         if any(known for _, known in points):
             yield line_chart(f"{table.name}-{place}", column.name, _BILLIONS, places, points)

@@ -50,7 +50,7 @@ def drawn(table: PublishedTable, rows: dict[str, str | None], billions: dict[str
 def test_values_lie_over_the_logarithm_of_the_parameters() -> None:
     table = table_of("u2_bench", "table1")
     found = drawn(table, {row: row for row in SIZES}, SIZES)
-    chart = found.charts[-1]
+    chart = found.charts[0]
     assert isinstance(chart, LineChart)
     assert (chart.title, [tick.text for tick in chart.x_ticks]) == ("U2_Score", ["3", "7", "72"])
     first, second, third = (tick.at for tick in chart.x_ticks)
@@ -109,6 +109,16 @@ def test_boxes_are_in_the_order_of_their_size() -> None:
         "small: published 0.48",
     ]
     assert chart.series[1].dots[0].title == "large: ours 0.50, 95 % interval 0.40 to 0.60"
+
+
+def test_a_figure_that_fills_several_screens_is_folded() -> None:
+    rows: dict[str, str | None] = {"RadFM": "RadFM", "Merlin": "Merlin"}
+    assert not drawn(table_of("ctlesionvqa", "figure6"), rows).is_long
+    # Two charts of nine bars, and one of more than twelve.
+    assert not drawn(table_of("ctlesionvqa", "table4"), rows).is_long
+    assert drawn(table_of("ctlesionvqa", "table3_free_text"), {"RadFM": "RadFM"}).is_long
+    models = table_of("ctlesionvqa", "table4").printed
+    assert drawn(table_of("ctlesionvqa", "table4"), {model: model for model in models}).is_long
 
 
 def test_a_figure_without_printed_values_says_so() -> None:
