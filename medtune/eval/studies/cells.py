@@ -127,6 +127,8 @@ def _rank(table: PublishedTable, column: PublishedColumn, value: float) -> int |
     others = table.others(column.name)
     if column.higher_is_better is None or not others:
         return None
+    if column.place is not None:
+        return column.place(value, others)
     return rank(value, others, higher_is_better=column.higher_is_better)
 
 

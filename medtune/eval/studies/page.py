@@ -19,9 +19,9 @@ from medtune.eval.studies.figures import OURS, PRINTED, Figure, figure
 from medtune.eval.studies.published import PublishedTable
 
 WIDE = 9
-"""The number of columns above which a table is shown with the paper's columns as its rows (our own choice)."""
+"""The number of columns above which a table with fewer lines is turned on its side (our own choice)."""
 ALPHA = 0.05
-DIFFERENCE = "difference"
+DIFFERENCE, RANK = "difference", "rank"
 _TEST_NOTE = (
     "Difference: ours, rounded as the paper prints, minus the published value. Its interval holds the uncertainty of "
     "both: of ours with patients as clusters, of theirs from the number of questions. * marks p < 0.05 after Holm's "
@@ -130,12 +130,12 @@ def _plain_cell(cell: StudyCell) -> dict[str, object]:
 
 
 def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
-    """Returns the paper's table with our lines below the published ones; a wide table is turned on its side."""
+    """Returns the paper's table with our lines below the published ones; one that is wider than long is turned."""
     lines = _lines(report, table)
     names = [column.name for column in table.columns]
     notes = (*table.notes, _TEST_NOTE)
     title = f"{table.title} ({table.source})"
-    if len(names) <= WIDE:
+    if len(names) <= max(WIDE, len(lines)):
         rows = [(line.label, line.kind, *(line.texts.get(name) for name in names)) for line in lines]
         return Table(title, ("row", "", *names), tuple(rows), notes)
     columns = [f"{line.label}, {line.kind}" for line in lines]
@@ -145,7 +145,7 @@ def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
 
 class TableLine(NamedTuple):
     label: str
-    kind: str  # Published, ours or the difference.
+    kind: str  # Published, ours, the difference or the rank.
     texts: Mapping[str, Cell]  # By column; one that is not there has no text.
 
 
@@ -163,7 +163,13 @@ def _lines(report: StudyReport, table: PublishedTable) -> list[TableLine]:
         if any(cell.difference is not None for cell in mine.values()):
             texts = {column: _difference_text(table, cell) for column, cell in mine.items()}
             found.append(TableLine(name, DIFFERENCE, texts))
+        if ranks := {column: _rank_text(table, cell) for column, cell in mine.items() if column in table.ranked_by}:
+            found += [TableLine(name, RANK, ranks)] if any(ranks.values()) else []
     return found
+
+
+def _rank_text(table: PublishedTable, cell: StudyCell) -> Cell:
+    return None if cell.rank is None else f"{cell.rank} of {len(table.others(cell.column)) + 1}"
 
 
 def _printed_line(table: PublishedTable, label: str, model: str) -> TableLine:

@@ -90,6 +90,8 @@ class PublishedColumn:
         unlike: Says why these answers must not be compared with the printed values of this column, such as another
             rule, as a clause; "" where they may.
         benchmark: The benchmark whose answers it reads, in a table over several; "" in a table of one.
+        place: Returns our place among the published values, where the paper's own tool has a rule for it; None is that
+            equal values share the better place.
     """
 
     name: str
@@ -102,6 +104,7 @@ class PublishedColumn:
     higher_is_better: bool | None = True
     unlike: Callable[[Answers], str] = compared_freely
     benchmark: str = ""
+    place: Callable[[float, Sequence[float]], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

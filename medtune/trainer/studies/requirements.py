@@ -33,6 +33,10 @@ def requirements_text(opened: OpenedStudy, *, data: Path | None) -> str:
         of = f" of {each.benchmark.title}" if len(opened.sets) > 1 else ""
         lines += [f"licence of the questions and media{of}: {each.benchmark.licence}"]
         lines += [f"prompts{of}: {_prompts(each.benchmark)}"]
+    lines += [
+        f"published cells of {name}: read from its own release in {kit}, {'here' if kit.is_dir() else 'not here'}"
+        for name, kit in opened.study.kits.items()
+    ]
     if opened.scale == FULL:
         lines += [f"no row fills {name}: {why}" for name, why in opened.study.left_out.items()]
         lines += [f"to fetch: {opened.study.fetch}"]

@@ -47,6 +47,8 @@ ROW = {"name": "a", "recipe": "pocket_fetal_phantom_lora"}
         ({"rows": [{"name": "a", "masks": "m"}]}, "row 'a', masks: no mask tells the answers of fetal_gauge"),
         ({"rows": [{"name": "a", "predictions": {"image": ["f"]}}]}, "row 'a': the column 'gain' needs answers before"),
         ({"rows": [{**ROW, "recipe": "endpoint_fetal_gauge"}]}, "row 'a', recipe: a served model is not trained"),
+        ({"kits": {"fetal_gauge": "x"}}, "kits: no published cell of fetal_gauge is read from its release"),
+        ({"kits": {"fetal_gaug": "x"}}, "kits: fetal_gaug is none of sets. Did you mean 'fetal_gauge'"),
         ({"seeds": 0}, "seeds is 0; wanted 1 or more"),
         ({"rows": [{**ROW, "colour": 1}]}, "colour"),
         ({"rows": [{**ROW, "billions": 7}, {**ROW, "name": "b"}]}, "row 'b', billions: give it for this row too"),
