@@ -235,8 +235,8 @@ class Benchmark:
         oracle: Answers the questions from masks; None for a benchmark whose answers no mask tells.
         size_facets: Those of the facets that say how large or faint what is asked about is, for tables of an oracle.
         published_tables: Returns the tables of the paper, which studies fill.
-        tables_in_kit: Returns those of them whose printed cells are read from a folder with the benchmark's own release;
-            None where there are none.
+        tables_in_kit: Returns those of them whose printed cells are read from a folder with the benchmark's own
+            release; None where there are none.
     """
 
     title: str

@@ -60,7 +60,7 @@ def missing(questions: Sequence[Question]) -> str:
     Questions of version 2 are others about other scans, and stand in no column of the paper.
     """
     if any(map(is_v2, questions)):
-        return "of version 2; the paper's numbers are about version 1"
+        return "of version 2; the numbers of arXiv 2505.18915 are about version 1"
     subtypes = {subtype_of(question) for question in questions}
     names = [name for found in V1.values() for name in found]
     asked = sum(name in subtypes for name in names)

@@ -40,12 +40,12 @@ _PARTS = {
 _PERCENT = 100.0
 _NOTE = "The scorer of version 2 leaves out unanswered questions and rounds each subtype; it states no interval."
 _UNREAD = (
-    "The published rows are read from the release (metadata/leaderboard.csv and leaderboard_freeform.csv of branch v2 of "
-    "Schuture/DeepTumorVQA), where the study's kits.ctlesionvqa names its folder; it was not there."
+    "The published rows are read from the release (metadata/leaderboard.csv and leaderboard_freeform.csv of branch v2 "
+    "of Schuture/DeepTumorVQA), where the study's kits.ctlesionvqa names its folder; it was not there."
 )
 _RANKED = (
-    "The rank is that which the release's own tool prints: among the models that answer directly, by the percentage over "
-    "all questions, rounded to one decimal, and behind those that have the same. Agents with tools have none.",
+    "The rank is that which the release's own tool prints: among the models that answer directly, by the percentage "
+    "over all questions, rounded to one decimal, and behind those that have the same. Agents with tools have none.",
     "That tool puts free text among the rows of multiple choice; here it stands among those of free text.",
     "The radiologists of the board answered 200 questions.",
 )

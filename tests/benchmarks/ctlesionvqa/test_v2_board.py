@@ -155,11 +155,7 @@ def test_a_study_reads_the_board_from_the_release_and_shows_the_rank(kit: Path) 
     ("file", "text", "message"),
     [
         ("leaderboard.csv", None, "holds no leaderboard.csv, neither in it nor in metadata"),
-        (
-            "leaderboard_freeform.csv",
-            HEAD + FREE.replace("33.0", "many"),
-            "line 2, visr: wanted a percentage, got 'many'",
-        ),
+        ("leaderboard_freeform.csv", HEAD + FREE.replace("33.0", "many"), "line 2, visr: wanted a percentage"),
         ("leaderboard.csv", BOARD, "line 2, meas: wanted a percentage, got None"),
     ],
 )
