@@ -11,6 +11,7 @@ from medtune.benchmarks import find_benchmark, published
 from medtune.eval.studies.published import PublishedTable
 
 COUNTED = {
+    "m3d_vqa": {"closed": 2},
     "fetal_gauge": {"main": 42, "box_size": 9, "fine_tuning": 6, "phantom": 0},
     "u2_bench": {"table1": 24 * 17 - 7, "table2": 17, "table3": 6},
     "rexsonovqa": {"mcq": 4 * 8, "free": 4 * 24, "section5": 21},

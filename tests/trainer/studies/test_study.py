@@ -90,6 +90,7 @@ def test_a_value_of_a_study_can_be_set(tmp_path: Path) -> None:
 
 
 FILLED = {
+    ("m3d_vqa", "closed"): (1, 2),
     ("fetal_gauge", "main"): (6, 7),
     ("fetal_gauge", "box_size"): (3, 3),
     ("fetal_gauge", "fine_tuning"): (2, 2),
@@ -123,7 +124,7 @@ def test_rows_of_published_tables_that_a_study_fills() -> None:
                 filled.setdefault(key, set()).update(str(row) for row in rows)
                 left_out.setdefault(key, set()).update(study.study.left_out)
     counted = {}
-    for benchmark in ("fetal_gauge", "u2_bench", "rexsonovqa", "ctlesionvqa"):
+    for benchmark in ("m3d_vqa", "fetal_gauge", "u2_bench", "rexsonovqa", "ctlesionvqa"):
         for table in find_benchmark(benchmark).published_tables():
             key = benchmark, table.name
             if not table.printed:
