@@ -17,6 +17,7 @@ TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
 FORMATS = tuple(TITLES)
 MULTIPLE_CHOICE = "multi_choice"
 RATES_OF = {"multi_choice": "table12", "free_text": "table13"}
+REPEATED = {"multi_choice": "table10", "free_text": "table11"}
 GUESSING = "random guessing"
 TYPES = {
     "Measurement": "measurement",
@@ -48,8 +49,8 @@ def published_tables() -> Sequence[PublishedTable]:
         _figure4(),
         _figure6(),
         _youden_of_recognition(),
-        *(_accuracies(name, format_) for name, format_ in zip(("table10", "table11"), FORMATS, strict=True)),
-        *(_rates(name, format_) for name, format_ in zip(("table12", "table13"), FORMATS, strict=True)),
+        *(_accuracies(name, format_) for format_, name in REPEATED.items()),
+        *(_rates(name, format_) for format_, name in RATES_OF.items()),
         v2_board(),
     )
 
@@ -225,7 +226,7 @@ def _accuracies(name: str, format_: str) -> PublishedTable:
     number = name.removeprefix("table")
     return PublishedTable(
         name, f"Table {number}, {TITLES[format_]}", _where(number), columns, cells, notes, is_turned=True,
-        printed_intervals=intervals,
+        across="subtype", printed_intervals=intervals,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The table of closed questions: accuracy by task, in percent, with the two numbers that could be read of other models."""
+"""The table of closed questions: accuracy by task, in percent, with the two printed numbers that could be read."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,8 +17,8 @@ _UNLIKE = (
     "ours is over questions"
 )
 _NOTES = (
-    "Printed numbers are those of Med3DVLM's abstract, which quotes M3D-LaMed too; M3D's own tables by task, with RadFM, "
-    "could not be read. Of free answers it prints METEOR (36.76 and 33.58 %), which medtune does not compute.",
+    "Printed numbers are those of Med3DVLM's abstract, which quotes M3D-LaMed too; M3D's own tables by task, with "
+    "RadFM, could not be read. Of free answers it prints METEOR (36.76 and 33.58 %), which medtune does not compute.",
     "By M3D's code a reply is right where the true letter with a full stop occurs in it: the parser official.",
 )
 

@@ -106,6 +106,11 @@ class PublishedColumn:
     benchmark: str = ""
     place: Callable[[float, Sequence[float]], int] | None = None
 
+    @property
+    def is_count(self) -> bool:
+        """Whether its values are numbers of questions, which are neither better nor worse."""
+        return self.printed_digits == 0 and self.higher_is_better is None
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
@@ -123,7 +128,7 @@ class PublishedTable:
         is_turned: Whether the paper's models are the columns when the table is shown; each of its rows then has a rank.
         drawn_as: How its figure shows it: as bars, with the columns below each other for each row of ours; as dots,
             with the rows below each other for each column; or as lines over the columns for each row.
-        across: What the columns are, in words, for lines.
+        across: What the columns are, in words, for lines and for a table that is turned.
     """
 
     name: str
