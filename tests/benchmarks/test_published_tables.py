@@ -73,15 +73,16 @@ def of_u2_bench(folder: Path) -> Iterator[Found]:
     for row in read(folder, "u2bench_table2")["rows"]:
         yield "u2_bench", "table2", row["model"], "rate", row["instruction_following"]
     found = read(folder, "u2bench_table3")
-    names = {("correct", "correct"): "both_correct", ("correct", "wrong"): "only_with"}
-    names |= {("wrong", "correct"): "only_without", ("wrong", "wrong"): "both_wrong"}
+    names = {("correct", "correct"): "both right", ("correct", "wrong"): "only with"}
+    names |= {("wrong", "correct"): "only without", ("wrong", "wrong"): "both wrong"}
     names |= {
         ("incorrect" if a == "wrong" else a, "incorrect" if b == "wrong" else b): n for (a, b), n in names.items()
     }
     model = found["quoted"]["model"]
     for row in found["rows"]:
         yield "u2_bench", "table3", model, names[row["with_anatomy"], row["without_anatomy"]], row["count"]
-    yield from (("u2_bench", "table3", model, key, found["quoted"][key]) for key in ("chi2", "p"))
+    for key, column in (("chi2", "chi2"), ("p", "chi2 p")):
+        yield "u2_bench", "table3", model, column, found["quoted"][key]
 
 
 def of_ctlesionvqa(folder: Path) -> Iterator[Found]:
