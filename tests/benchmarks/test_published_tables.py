@@ -14,7 +14,15 @@ COUNTED = {
     "m3d_vqa": {"closed": 2},
     "fetal_gauge": {"main": 42, "box_size": 9, "fine_tuning": 6, "phantom": 0},
     "u2_bench": {"table1": 24 * 17 - 7, "table2": 17, "table3": 6},
-    "rexsonovqa": {"mcq": 4 * 8, "free": 4 * 24, "section5": 21},
+    "rexsonovqa": {
+        "mcq": 4 * 8,
+        "free": 4 * 24,
+        "section5": 6,
+        "figure6_mcq": 4,
+        "figure6_free": 3,
+        "figure7_mcq": 4,
+        "figure7_free": 4,
+    },
     "ctlesionvqa": {
         "table3_multi_choice": 34 * (5 + 1),
         "table3_free_text": 34 * 5,
@@ -145,8 +153,10 @@ def of_rexsonovqa(folder: Path) -> Iterator[Found]:
                 name = seen if row["blind"] == "total" else blind if key == "total" else f"{blind}, {seen}"
                 yield "rexsonovqa", format_, table["model"], name, value
     text = {row["key"]: row["value"] for row in found["text"] if row["kind"] == "printed"}
-    for name in (column.name for column in tables("rexsonovqa")["section5"].columns):
-        yield "rexsonovqa", "section5", "Gemini 3 Pro", name, text[name]
+    for name, table in tables("rexsonovqa").items():
+        if name not in ("mcq", "free"):
+            quoted = [column.name for column in table.columns if column.name in text]
+            yield from (("rexsonovqa", name, "Gemini 3 Pro", column, text[column]) for column in quoted)
 
 
 def test_results_that_no_study_fills_are_there_too(shared_published: Path) -> None:

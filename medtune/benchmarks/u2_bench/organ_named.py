@@ -56,7 +56,7 @@ def majority(answers: Sequence[str | None]) -> str | None:
     return None if others and others[0][1] == times else best
 
 
-class Pair(NamedTuple):
+class OrganPair(NamedTuple):
     """Whether a question was answered right with the organ named in its prompt, and without."""
 
     question: Question
@@ -64,13 +64,13 @@ class Pair(NamedTuple):
     without: bool
 
 
-def counted_pairs(found: Sequence[Pair]) -> Paired:
+def counted_pairs(found: Sequence[OrganPair]) -> Paired:
     """Returns the numbers of questions by outcome."""
     counts = Counter((pair.with_organ, pair.without) for pair in found)
     return Paired(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
-def pairs(evidence: PhaseAnswers) -> list[Pair]:
+def pairs(evidence: PhaseAnswers) -> list[OrganPair]:
     """Returns the outcomes of the questions with options that were asked with both prompts.
 
     The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
@@ -79,7 +79,7 @@ def pairs(evidence: PhaseAnswers) -> list[Pair]:
     with_ = votes(evidence, "with_anatomy")
     without = (votes(evidence, "without_anatomy") or votes(evidence, "image")) if with_ else {}
     return [
-        Pair(each, majority(with_[each.id]) == each.answer, majority(without[each.id]) == each.answer)
+        OrganPair(each, majority(with_[each.id]) == each.answer, majority(without[each.id]) == each.answer)
         for each in evidence.questions
         if each.id in with_ and each.id in without
     ]

@@ -123,7 +123,7 @@ _OUTCOMES: dict[str, tuple[str, tuple[bool, bool]]] = {
     "only without": ("only_without", (False, True)),
     "both wrong": ("both_wrong", (False, False)),
 }
-"""For each column of counts its name in published.json, and whether the answers with and without the organ are right."""
+"""For each column of counts its name in published.json, and which answers are right: with the organ, without."""
 
 
 def published_table3() -> PublishedTable:
@@ -149,7 +149,8 @@ def published_table3() -> PublishedTable:
         _of_test("chi2 p", "chi2_p", digits=6),
         _of_test("exact p", "exact_p", digits=6),
     )
-    cells = {printed["model"]: {**{name: float(value) for name, value in counts.items()}, "chi2": printed["chi2"], "chi2 p": printed["p"]}}
+    shown = {name: float(value) for name, value in counts.items()}
+    cells = {printed["model"]: {**shown, "chi2": printed["chi2"], "chi2 p": printed["p"]}}
     notes = (
         f"The paper asks {asked} cases of the breast and the thyroid, five times each, and takes the majority.",
         "It calls its test exact; its printed values are the uncorrected chi-square's.",

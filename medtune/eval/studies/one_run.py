@@ -112,7 +112,9 @@ def _turned(
         return _with_interval(table.printed[model].get(column), table.printed_intervals.get((model, column)))
 
     def ours(each: CellValue | None) -> Cell:
-        return _with_interval(each.value, each.ci95) if each and table.printed_intervals else each and each.value
+        if each is None:
+            return None
+        return _with_interval(each.value, each.ci95) if table.printed_intervals else each.value
 
     last = _numbers([*own.values()][-1])
     rows = tuple(
