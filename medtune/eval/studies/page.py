@@ -36,7 +36,7 @@ class StudyRun:
     row: str
     benchmark: str
     seed: int | None
-    what: str  # The recipe, or what gave the answers.
+    what: str  # The recipe and its model, or what gave the answers.
     folder: str
     data_hash: str
     metric: str

@@ -9,7 +9,7 @@ import yaml
 
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
-from medtune.trainer.studies.study import open_study
+from medtune.trainer.studies.study import open_study, recipe_of
 
 STUDIES = catalog.names(catalog.STUDIES)
 
@@ -145,6 +145,22 @@ def test_left_out_rows_are_rows_of_the_paper() -> None:
         study = open_study(name)
         known = {row for table in study.tables for row in table.printed}
         assert {*study.study.left_out} <= known, name
+
+
+def test_every_served_row_names_a_model_of_its_own_its_address_and_where_its_key_is() -> None:
+    served = 0
+    for study in map(open_study, STUDIES):
+        asked = []
+        for row in study.rows:
+            endpoint = recipe_of(study, row, study.sets[0]).model.endpoint if row.recipe else None
+            if endpoint is not None:
+                asked.append((endpoint.base_url, endpoint.model))
+                is_local = endpoint.base_url.startswith("http://localhost")
+                assert endpoint.base_url.startswith("https://") or is_local, (study.name, row.name)
+                assert (endpoint.key_env is None) == is_local, (study.name, row.name)
+        assert len({*asked}) == len(asked), (study.name, asked)
+        served += len(asked)
+    assert served == 22
 
 
 def test_rows_of_the_fields_sets_that_the_study_fills() -> None:
