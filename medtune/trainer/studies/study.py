@@ -55,11 +55,13 @@ class Simulated:
         source: The source that draws them.
         patients: The number of patients that are drawn; None is the source's own.
         seed: The seed of the simulation.
+        settings: Further settings of the source, as its settings file has them; they need the number of patients.
     """
 
     source: str
     patients: int | None = None
     seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,8 @@ def _of_scale(study: Study, scale: str, file: Path) -> tuple[StudyRow, ...]:
     found = study.scales[scale]
     if found.data is not None and len(study.sets) > 1:
         raise ValueError(f"{file}: scales.{scale}.data simulates one benchmark, the study has {len(study.sets)}")
+    if found.data is not None and found.data.settings and found.data.patients is None:
+        raise ValueError(f"{file}: scales.{scale}.data.settings need the number of patients beside them")
     return tuple(replace(row, set={**found.set, **row.set}) for row in found.rows)
 
 

@@ -1,5 +1,6 @@
 """What a study's file may say, and which rows of the papers' tables the shipped studies fill."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import yaml
 
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
+from medtune.trainer.commands.reproduce import settings_folder
 from medtune.trainer.studies.study import open_study, recipe_of
 
 STUDIES = catalog.names(catalog.STUDIES)
@@ -65,6 +67,23 @@ def test_a_recipe_that_cannot_fill_the_cells_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, sets={"u2_bench": "prepared/x"}, tables=["table3"], work="eval", rows=[row])
     with pytest.raises(ValueError, match=r"eval\.conditions lack with_anatomy, without_anatomy, which columns"):
         open_study(path)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_has_a_scale_for_two_cores(name: str) -> None:
+    opened = open_study(name, scale="pocket")
+    assert opened.rows
+    assert opened.simulated is not None or opened.study.scales["pocket"].data is None
+
+
+def test_settings_of_a_simulation_are_written_as_its_source_reads_them(tmp_path: Path) -> None:
+    simulated = open_study("ctlesionvqa_figure4", scale="pocket").simulated
+    assert simulated is not None
+    folder = settings_folder(simulated, tmp_path / "simulation")
+    assert json.loads((folder / "phantom.json").read_text("utf-8")) == {"num_patients": 200, "every_subtype": True}
+    scale = {"data": {"source": "ct_phantom", "settings": {"every_subtype": True}}, "rows": [ROW]}
+    with pytest.raises(ValueError, match=r"scales\.small\.data\.settings need the number of patients"):
+        open_study(written(tmp_path, scales={"small": scale}), scale="small")
 
 
 def test_unknown_rows_and_scales_are_refused(tmp_path: Path) -> None:
