@@ -37,26 +37,29 @@ class Figure:
         return max(rows, default=0) > LONG or sum(rows) > MANY
 
 
-def figure(
+def figures_of(
     table: PublishedTable, rows: Sequence[StudyAnswers], cells: Cells, billions: Mapping[str, float]
-) -> Figure | None:
-    """Returns the figure of a table; None where there is nothing to draw.
+) -> Iterator[Figure]:
+    """Yields the figures of a table that have something to draw: its own, and one over the parameters of the models.
 
     Args:
         rows: The rows of the study.
-        billions: The number of parameters of each row, in billions, of a study of a model at several sizes.
+        billions: The number of parameters in billions of the rows that are one model at several sizes.
     """
     published = {row.name: row.published for row in rows}
-    if billions:
-        charts: tuple[BarChart | LineChart, ...] = tuple(_by_parameters(table, cells, billions))
-    elif table.drawn_as == "dots":
-        charts = tuple(_by_model(table, published, cells))
+    if table.drawn_as == "dots":
+        charts: tuple[BarChart | LineChart, ...] = tuple(_by_model(table, published, cells))
     elif table.drawn_as == "lines":
         charts = tuple(_over_columns(table, published, cells))
     else:
         charts = tuple(_of_columns(table, published, cells))
     said = _BOTH if table.printed else _OURS_ALONE
-    return Figure(f"{table.title} ({table.source})", said, charts) if charts else None
+    title = f"{table.title} ({table.source})"
+    sized = tuple(_by_parameters(table, cells, billions)) if len({*billions.values()}) > 1 else ()
+    if sized:
+        yield Figure(f"{title}, by the size of the model: {', '.join(billions)}", said, sized)
+    if charts:
+        yield Figure(title, said, charts)
 
 
 def _of_columns(table: PublishedTable, published: Mapping[str, str | None], cells: Cells) -> Iterator[BarChart]:
@@ -108,7 +111,7 @@ def _by_parameters(table: PublishedTable, cells: Cells, billions: Mapping[str, f
     for place, column in enumerate(first):
         points = [(f"{billions[name]:g}", _measures(cells[name, column.name])) for name in names]
         if any(known for _, known in points):
-            yield line_chart(f"{table.name}-{place}", column.name, _BILLIONS, places, points)
+            yield line_chart(f"{table.name}-size-{place}", column.name, _BILLIONS, places, points)
 
 
 def _measures(cell: StudyCell) -> list[Measure]:

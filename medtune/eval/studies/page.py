@@ -15,7 +15,7 @@ from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.patient_swaps import p_text
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
-from medtune.eval.studies.figures import OURS, PRINTED, Figure, figure
+from medtune.eval.studies.figures import OURS, PRINTED, Figure, figures_of
 from medtune.eval.studies.published import PublishedTable
 
 WIDE = 9
@@ -57,7 +57,7 @@ class StudyReport:
         left_out: Rows of the paper that nothing fills, with the reason.
         missing: Rows of the study without answers yet.
         fetch: What a reader has to fetch.
-        billions: The parameters of the model of each row in billions, in a study of a model at several sizes.
+        billions: The parameters in billions of the rows that are one model at several sizes.
     """
 
     name: str
@@ -266,9 +266,9 @@ def left_out_table(report: StudyReport) -> Table:
 
 
 def figures(report: StudyReport) -> list[Figure]:
-    """Returns the figures of the study, one for each table that has something to draw."""
-    drawn = (figure(table, report.rows, report.of_table(table), report.billions) for table in report.tables)
-    return [each for each in drawn if each is not None]
+    """Returns the figures of the study, table by table."""
+    of_tables = (figures_of(table, report.rows, report.of_table(table), report.billions) for table in report.tables)
+    return [each for figures in of_tables for each in figures]
 
 
 def _html(report: StudyReport) -> str:

@@ -33,8 +33,8 @@ class StudyRow:
             "{set}" in a path stands for the name of each benchmark.
         masks: In place of a recipe, a folder with masks that answer as `medtune oracle` does.
         parser: The parser that reads the answers; None is that of the recipe, or the benchmark's first.
-        billions: The parameters of its model in billions. Where every row says them, the figure shows the values over
-            them.
+        billions: The parameters of its model in billions, for rows of one model at several sizes: a figure of its own
+            shows the values of these rows over them.
     """
 
     name: str
@@ -259,10 +259,6 @@ def _check_names(rows: Sequence[StudyRow], file: Path) -> None:
     twice = [name for name, times in Counter(row.name for row in rows).items() if times > 1]
     if twice:
         raise ValueError(f"{file}: rows: two rows are named {twice[0]!r}; give each a name of its own")
-    sized = [row for row in rows if row.billions is not None]
-    if sized and len(sized) < len(rows):
-        lacking = next(row for row in rows if row.billions is None)
-        raise ValueError(f"{file}: row {lacking.name!r}, billions: give it for this row too, or for none")
     for row in rows:
         if row.billions is not None and row.billions <= 0:
             raise ValueError(f"{file}: row {row.name!r}, billions is {row.billions:g}; wanted more than 0")

@@ -10,7 +10,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Interval
 from medtune.eval.report.charts import BarChart, LineChart
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
-from medtune.eval.studies.figures import Figure, figure
+from medtune.eval.studies.figures import Figure, figures_of
 from medtune.eval.studies.page import StudyReport, write_study
 from medtune.eval.studies.published import PublishedTable
 
@@ -42,9 +42,8 @@ def cells_of(table: PublishedTable, rows: dict[str, str | None]) -> list[StudyCe
 
 def drawn(table: PublishedTable, rows: dict[str, str | None], billions: dict[str, float] | None = None) -> Figure:
     answers = [StudyAnswers(row, published, [{}]) for row, published in rows.items()]
-    found = figure(table, answers, {(c.row, c.column): c for c in cells_of(table, rows)}, billions or {})
-    assert found is not None
-    return found
+    cells = {(c.row, c.column): c for c in cells_of(table, rows)}
+    return next(figures_of(table, answers, cells, billions or {}))
 
 
 def test_values_lie_over_the_logarithm_of_the_parameters() -> None:
@@ -62,6 +61,15 @@ def test_values_lie_over_the_logarithm_of_the_parameters() -> None:
     ]
     assert {(dot.low, dot.high) for dot in printed.dots} == {(None, None)}
     assert {(dot.y, dot.low, dot.high) for dot in ours.dots} == {(50.0, 60.0, 40.0)}
+
+
+def test_rows_of_another_size_alone_have_no_figure_over_the_parameters() -> None:
+    table = table_of("fetal_gauge", "box_size")
+    lingshu: dict[str, str | None] = {"Lingshu-7B": "Lingshu-7B", "Lingshu-32B": "Lingshu-32B", "GPT-5": "GPT-5"}
+    found = drawn(table, lingshu, {"Lingshu-7B": 7.0, "Lingshu-32B": 32.0})
+    assert found.title.endswith("by the size of the model: Lingshu-7B, Lingshu-32B")
+    assert [chart.title for chart in found.charts] == ["large", "medium", "small"]
+    assert "by the size of the model" not in drawn(table, lingshu, {"Lingshu-7B": 7.0}).title
 
 
 def test_each_lesion_has_the_papers_models_and_the_oracle_with_ours_beside_them() -> None:
