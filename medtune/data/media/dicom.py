@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.compressed_dicom import decompress, is_for_gdcm
+from medtune.data.media.compressed_dicom import is_for_gdcm, stored_values
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -122,8 +122,8 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
                 raise ValueError(f"{path}: {wrong}. Correct the tag, or take it out.") from None
             if (unread := _unread_encoding(dataset)) is not None:
                 raise ValueError(
-                    f"{path}: its pixels are compressed as {unread}, which no installed package decodes. Decompress it "
-                    "(gdcmconv --raw), or install pylibjpeg with its plugins."
+                    f"{path}: its pixels are compressed as {unread}, which nothing here decodes. Decompress it "
+                    "(gdcmconv --raw), or export it as PNG or MP4."
                 ) from None
             raise ValueError(
                 f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated or damaged. "
@@ -221,11 +221,9 @@ def _sop_class(dataset: Dataset) -> str:
 
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_color_lut
-    from pydicom.pixels.utils import pixel_array
 
-    decompress(dataset)
+    stored = stored_values(dataset)
     interpretation = str(dataset.PhotometricInterpretation)
-    stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)
     if interpretation in _GREY:
         grey = _grey(stored, dataset, stored_range)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.compressed_dicom import decompress
+from medtune.data.media.compressed_dicom import stored_values
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY, ENHANCED, is_directory, other_format
@@ -336,11 +336,8 @@ def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
 
 
 def _hounsfield(item: _Slice) -> NDArray[np.float32]:
-    from pydicom.pixels.utils import pixel_array
-
     try:
-        decompress(item.dataset)
-        stored = pixel_array(item.dataset)
+        stored = stored_values(item.dataset)
     # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
     except Exception as error:
         raise ValueError(

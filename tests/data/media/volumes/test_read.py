@@ -258,8 +258,8 @@ def test_volumes_of_other_forms_are_named_with_the_way_to_convert_them(tmp_path:
     directory = get_testdata_file("DICOMDIR", download=False)
     shutil.copy(str(directory), tmp_path / "DICOMDIR")
     for name, said in (
-        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: python -c"),
-        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: python -c"),
+        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: pip install SimpleITK, then python -c"),
+        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: pip install SimpleITK, then python -c"),
         ("enhanced.dcm", "several frames in one file, as in an enhanced CT. Convert it: dcm2niix"),
         ("single.dcm", "one DICOM file. Name the folder with all files of its series"),
         ("DICOMDIR", "a CD export: DICOMDIR lists series"),

@@ -15,7 +15,9 @@ CD_EXPORT = (
     f"folder of its own and name that, or convert them: {TO_NIFTI}."
 )
 ENHANCED = f"several frames in one file, as in an enhanced CT. Convert it: {TO_NIFTI}, which can be named."
-_CONVERT = "python -c \"import SimpleITK as s; s.WriteImage(s.ReadImage('OLD'), 'NEW.nii.gz')\""
+_CONVERT = (
+    "pip install SimpleITK, then python -c \"import SimpleITK as s; s.WriteImage(s.ReadImage('OLD'), 'NEW.nii.gz')\""
+)
 _STARTS = ((b"NRRD", "NRRD"), (b"ObjectType", "MetaImage"), (b"NDims", "MetaImage"), (b"\x89HDF", "HDF5 (or MINC)"))
 
 
