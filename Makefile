@@ -93,14 +93,14 @@ endef
 
 # docs/licences.md, and a bill of materials of what is installed; none of the three asks the network.
 licences: $(READY)
-	$(BIN)/python -m tests.packages licences docs/licences.md
+	$(BIN)/python -m tests.packages.installed licences docs/licences.md
 
 sbom: $(READY)
-	$(BIN)/python -m tests.packages sbom dist/sbom.json
+	$(BIN)/python -m tests.packages.installed sbom dist/sbom.json
 
 # `make audit ADVISORIES=FOLDER`: a folder with records of OSV, such as a copy of the Python Packaging Advisory Database.
 audit: $(READY)
-	$(BIN)/python -m tests.packages audit $(or $(ADVISORIES),$(error make audit needs ADVISORIES=FOLDER, with records of OSV))
+	$(BIN)/python -m tests.packages.installed audit $(or $(ADVISORIES),$(error make audit needs ADVISORIES=FOLDER, with records of OSV))
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packages import ROOT, Package, bill_of_materials, main, packages, pinned, weaknesses
+from tests.packages.installed import ROOT, Package, bill_of_materials, main, packages, pinned, weaknesses
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 DECLARED = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}

@@ -27,7 +27,7 @@ from packaging.version import InvalidVersion, Version
 
 from medtune.version import __version__
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
 OWN = "medtune"
 DEV = "dev"
