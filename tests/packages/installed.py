@@ -91,13 +91,13 @@ def _package(requirement: Requirement, part: str) -> tuple[Package, list[Require
 def _licence(installed: Distribution) -> tuple[str, bool]:
     """Returns what a package says of its licence: an SPDX expression, else its classifiers, else a line of text."""
     about = installed.metadata
-    if expression := about.get("License-Expression"):
-        return expression, True
+    if expression := about.get_all("License-Expression"):
+        return str(expression[0]), True
     titles = [each.split(" :: ")[-1] for each in about.get_all("Classifier") or () if each.startswith(_OSI)]
     titles = [title for title in titles if title != "OSI Approved"]
     if titles:
         return ", ".join(titles), False
-    text = (about.get("License") or "").strip().partition("\n")[0]
+    text = "".join(about.get_all("License") or ()).strip().partition("\n")[0]
     return (text, False) if 0 < len(text) <= _LONGEST_LICENCE else ("not stated", False)
 
 
