@@ -109,6 +109,28 @@ def is_dicom(path: Path) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
+def says_burned_in(path: Path) -> bool:
+    """Returns whether a DICOM file, or one of a folder, says that text is burned into its pixels; others say nothing.
+
+    Source: DICOM PS3.3 C.7.6.1 (Burned In Annotation).
+    """
+    import pydicom
+
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not file.is_file() or not is_dicom(file):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # A file that is broken is refused where its pixels are read.
+            try:
+                said = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=["BurnedInAnnotation"])
+                if str(said.get("BurnedInAnnotation") or "").strip().upper() == "YES":
+                    return True
+            except Exception:
+                continue
+    return False
+
+
 def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
