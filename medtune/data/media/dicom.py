@@ -255,9 +255,36 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
             grey[is_padding] = 0
         return np.repeat(grey[..., None], 3, axis=-1)
     if interpretation == _PALETTE:
+        highest = _plain_palette(dataset)
         colours = apply_color_lut(stored, dataset)
-        return _scale(colours[..., :3], _Range(0.0, float(np.iinfo(colours.dtype).max)))
+        # Entries of 8 bits may stand in 16, whatever the descriptor says.
+        is_narrow = colours.dtype.itemsize == 1 or 0 < highest <= 255
+        return _scale(colours[..., :3], _Range(0.0, 255.0 if is_narrow else 65535.0))
     return _scale(stored, stored_range)
+
+
+def _plain_palette(dataset: Dataset) -> int:
+    """Writes the entries of a palette in little endian, which alone pydicom reads, and returns the highest of them.
+
+    A file may give them as numbers, or in the order of a big-endian file; 0 stands for a palette in segments.
+    """
+    highest = 0
+    for colour in ("Red", "Green", "Blue"):
+        name = f"{colour}PaletteColorLookupTableData"
+        data = dataset.get(name)
+        if data is None:
+            continue
+        entries = int(dataset[f"{colour}PaletteColorLookupTableDescriptor"].value[0]) or 2**16
+        if not isinstance(data, bytes):
+            values = np.atleast_1d(np.asarray(data)).astype("<u2")
+        elif len(data) < 2 * entries:
+            values = np.frombuffer(data, "u1")
+        else:
+            is_little = dataset.file_meta.TransferSyntaxUID.is_little_endian
+            values = np.frombuffer(data, "<u2" if is_little else ">u2").astype("<u2")
+        dataset[name].VR, dataset[name].value = "OW", values.tobytes()
+        highest = max(highest, int(values.max()))
+    return highest
 
 
 def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:

@@ -277,6 +277,34 @@ def test_colours_equal_those_of_another_reader(interpretation: str, planar: int,
     assert np.abs(decode_image(path).pixels_HWC - theirs).max() <= 1
 
 
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ExplicitVRBigEndian])
+@pytest.mark.parametrize("entries", ["words", "numbers", "bytes", "narrow words"])
+def test_palettes_in_every_order_of_bytes(syntax: UID, entries: str, tmp_path: Path) -> None:
+    """Entries of 16 bits, as bytes or as numbers, of 8 bits, and of 8 bits in words."""
+    numbers = np.random.default_rng(1).integers(0, 256, (6, 8)).astype(np.uint8)
+    dataset = _dataset(numbers, "PALETTE COLOR")
+    dataset["PixelData"].VR = "OB"
+    dataset.file_meta.TransferSyntaxUID = syntax
+    wanted = []
+    for seed, colour in enumerate(("Red", "Green", "Blue")):
+        levels = np.random.default_rng(seed).integers(0, 256, 256)
+        wanted.append(levels[numbers])
+        order = ">u2" if syntax == ExplicitVRBigEndian else "<u2"
+        data = {
+            "words": (levels << 8).astype(order).tobytes(),
+            "numbers": (levels << 8).tolist(),
+            "bytes": levels.astype("u1").tobytes(),
+            "narrow words": levels.astype(order).tobytes(),
+        }[entries]
+        bits = 8 if entries == "bytes" else 16
+        dataset.add_new(f"{colour}PaletteColorLookupTableDescriptor", "US", [256, 0, bits])
+        kind = "US" if entries == "numbers" else "OB" if entries == "bytes" else "OW"
+        dataset.add_new(f"{colour}PaletteColorLookupTableData", kind, data)
+    path = tmp_path / "palette.dcm"
+    pydicom.dcmwrite(path, dataset, implicit_vr=False, little_endian=syntax.is_little_endian, force_encoding=True)
+    assert np.abs(decode_image(path).pixels_HWC - np.stack(wanted, axis=-1)).max() <= 1
+
+
 def _encoded(pixels: NDArray[np.generic], syntax: UID, tmp_path: Path) -> Path:
     """Writes pixels by Pillow, pydicom or, in big endian, as they are."""
     is_colour = pixels.ndim == 3
