@@ -65,11 +65,12 @@ class Cine(NamedTuple):
     duration_s: float  # The second at which the last frame ends.
 
 
-def decode_cine(path: Path) -> Cine:
+def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
     """Returns the frames of a cine DICOM file, decoded as `decode_dicom` decodes an image, and their times.
 
     Grey values that need stretching are stretched alike in all frames. The times come from Frame Time Vector, Frame
-    Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used.
+    Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used. Where it has none,
+    they follow from the frames a second that are given.
 
     Source: DICOM PS3.3 C.7.6.5.
     """
@@ -78,10 +79,13 @@ def decode_cine(path: Path) -> Cine:
     if frames_THWC.ndim == 3:
         frames_THWC = frames_THWC[None]
     steps_ms = _steps_ms(dataset, len(frames_THWC))
+    if steps_ms is None and frames_per_s is not None:
+        steps_ms = np.full(len(frames_THWC), _per_s(frames_per_s))
     if steps_ms is None:
         raise ValueError(
             f"{path}: the file does not say how fast its frames follow on one another (no Frame Time, Frame Time "
-            "Vector, Cine Rate or Recommended Display Frame Rate). Export it as MP4."
+            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (medtune prepare --frames-per-s N), or export it "
+            "as MP4."
         )
     ends_s = np.cumsum(steps_ms) / 1000
     return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))

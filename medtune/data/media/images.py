@@ -67,6 +67,7 @@ FORMATS = ("PNG", "JPEG", "TIFF")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _PICTURE_WITH_OTHERS = "MPO"
 """What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
+_GIF = b"GIF8"
 _JPEG_HEAD_BYTES = 2**16
 RED = (255, 0, 0)
 STROKE_SHARE = 1 / 200
@@ -202,6 +203,11 @@ def _open(path: Path) -> Iterator[PIL.Image.Image]:
     except PIL.Image.DecompressionBombError:
         raise ValueError(_too_large(path)) from None
     except PIL.UnidentifiedImageError:
+        file.seek(0)
+        if file.read(4) == _GIF:
+            raise ValueError(
+                f"{path}: this is a GIF. Save a still picture as PNG, or call the column of a moving one video."
+            ) from None
         if (other := other_format(path)) is not None:
             raise ValueError(f"{path}: {other}, and call its column volume.") from None
         raise ValueError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 from medtune.data.media.compressed_dicom import stored_values
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
-from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY, ENHANCED, is_directory, other_format
+from medtune.data.media.volumes.formats.other_formats import (
+    CD_EXPORT,
+    DIRECTORY,
+    ENHANCED,
+    holds_no_pixels,
+    is_directory,
+    other_format,
+)
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid, compact_hu, geometry_of, grid_of, reoriented
@@ -231,7 +238,8 @@ _NEEDED = (*_PLACE_TAGS, "RescaleSlope", "RescaleIntercept")
 _MAY_BE_CT = ("CT", "OT", "")
 _NO_CT = ("MR ", "Enhanced MR", "Positron", "Nuclear", "Ultrasound", "Enhanced PET", "RT ", "Segmentation")
 """How the names of DICOM's classes begin whose values are no Hounsfield units."""
-_MAX_GAP = 1.5
+_UNEVEN = 0.1
+"""The share of the usual gap by which a gap may differ from it (our own choice): more would bend what is measured."""
 _SAME_MM = 0.01
 # In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0])
@@ -253,7 +261,8 @@ def read_series(folder: Path) -> Volume:
     slices_of = [path for path in files if path.name.upper() != DIRECTORY or not is_directory(path)]
     if files and not slices_of:
         raise ValueError(f"{folder}: {CD_EXPORT}")
-    datasets = {path: _read_slice(path) for path in slices_of}
+    # Dose reports, key objects and saved windows lie beside the slices that they are about.
+    datasets = {path: _read_slice(path) for path in slices_of if not holds_no_pixels(path)}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")
     series = {str(d.get("SeriesInstanceUID", "")) for d in datasets.values()}
@@ -322,17 +331,30 @@ def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
     gaps = np.diff(places)
     usual = float(np.median(gaps))
     for index, gap in enumerate(gaps):
-        between = f"between {slices[index].path.name} and {slices[index + 1].path.name}"
         if gap < _SAME_MM:
-            raise ValueError(f"{folder}: ImagePositionPatient: two slices at one place, {between}.")
-        if gap > _MAX_GAP * usual:
-            missing = round(gap / usual) - 1
-            raise ValueError(
-                f"{folder}: ImagePositionPatient: {missing} slices missing {between} (a gap of {gap:.2f} mm where "
-                f"others are {usual:.2f} mm). Copy the series again as a whole."
-            )
+            raise ValueError(f"{folder}: ImagePositionPatient: two slices at one place, {_between(slices, index)}.")
+    steps = np.rint(gaps / usual)
+    is_wide = steps > 1
+    if (steps < 1).any() or (np.abs(gaps / usual - steps) > _UNEVEN).any() or (is_wide[1:] & is_wide[:-1]).any():
+        low, high = int(gaps.argmin()), int(gaps.argmax())
+        raise ValueError(
+            f"{folder}: ImagePositionPatient: the slices are not evenly spaced: {gaps[low]:.2f} mm "
+            f"{_between(slices, low)}, {gaps[high]:.2f} mm {_between(slices, high)}. Give each evenly spaced part a "
+            "folder of its own, or convert the series: dcm2niix -z y -o OUT FOLDER also writes an evenly spaced copy "
+            "(_Eq), which can be named."
+        )
+    if is_wide.any():
+        first = int(is_wide.argmax())
+        raise ValueError(
+            f"{folder}: ImagePositionPatient: {int(steps[first]) - 1} slices missing {_between(slices, first)} (a gap "
+            f"of {gaps[first]:.2f} mm where others are {usual:.2f} mm). Copy the series again as a whole."
+        )
     step: NDArray[np.float64] = (slices[-1].origin_mm - slices[0].origin_mm) / (len(slices) - 1)
     return step
+
+
+def _between(slices: Sequence[_Slice], index: int) -> str:
+    return f"between {slices[index].path.name} and {slices[index + 1].path.name}"
 
 
 def _hounsfield(item: _Slice) -> NDArray[np.float32]:
