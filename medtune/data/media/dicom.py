@@ -84,8 +84,8 @@ def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
     if steps_ms is None:
         raise ValueError(
             f"{path}: the file does not say how fast its frames follow on one another (no Frame Time, Frame Time "
-            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (medtune prepare --frames-per-s N), or export "
-            "it as MP4."
+            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (medtune prepare --frames-per-s N), or "
+            "export it as MP4."
         )
     ends_s = np.cumsum(steps_ms) / 1000
     return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))
