@@ -78,7 +78,7 @@ def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
     frames_THWC = _decoded(path, dataset)
     if frames_THWC.ndim == 3:
         frames_THWC = frames_THWC[None]
-    steps_ms = _steps_ms(dataset, len(frames_THWC))
+    steps_ms = _told_steps_ms(path, dataset, len(frames_THWC))
     if steps_ms is None and frames_per_s is not None:
         steps_ms = np.full(len(frames_THWC), _per_s(frames_per_s))
     if steps_ms is None:
@@ -89,6 +89,25 @@ def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
         )
     ends_s = np.cumsum(steps_ms) / 1000
     return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))
+
+
+def _told_steps_ms(path: Path, dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
+    """Returns the milliseconds from each frame to the next as the file tells them; None where it tells none."""
+    try:
+        steps_ms = _steps_ms(dataset, num_frames)
+    # The error would quote the header.
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError, KeyError):
+        steps_ms = np.full(num_frames, np.nan)
+    if steps_ms is not None and not (np.isfinite(steps_ms) & (steps_ms > 0) & (steps_ms < _LONGEST_STEP_MS)).all():
+        raise ValueError(
+            f"{path}: {', '.join(_TIME_TAGS)}: one of these is no time or rate of frames. Correct the tag, or take it "
+            "out, and say the rate: medtune prepare --frames-per-s N"
+        )
+    return steps_ms
+
+
+_LONGEST_STEP_MS = 1e6
+"""No cine shows a frame for a quarter of an hour (our own choice)."""
 
 
 def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
@@ -139,7 +158,12 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _to_rgb(dataset)
+            pixels = _to_rgb(dataset)
+            if pixels.ndim not in (3, 4) or pixels.shape[-1] != 3 or (pixels.ndim == 4) != (_num_frames(dataset) > 1):
+                raise _WrongTagError(
+                    "SamplesPerPixel (0028,0002) and PhotometricInterpretation (0028,0004) do not fit one another"
+                )
+            return pixels
         except _WrongTagError as error:
             raise ValueError(f"{path}: {error}. Correct the tag, or take it out.") from None
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
@@ -172,6 +196,14 @@ def _unread_encoding(dataset: Dataset) -> str | None:
 
 def _wrong_tag(dataset: Dataset) -> str | None:
     """Returns which tag of a file whose pixels do not decode has no sense, and what it should be; else None."""
+    try:
+        return _odd_tag(dataset)
+    # The error of a tag that is no number would quote it.
+    except Exception:
+        return None
+
+
+def _odd_tag(dataset: Dataset) -> str | None:
     width = dataset.get("WindowWidth")
     least = 1 if str(dataset.get("VOILUTFunction") or "LINEAR") == "LINEAR" else 0
     if width is not None and not dataset.get("VOILUTSequence"):
@@ -191,7 +223,13 @@ def _wrong_tag(dataset: Dataset) -> str | None:
 def dicom_size(path: Path) -> tuple[int, int]:
     """Returns the (width, height) of a DICOM image from its header."""
     dataset = _read(path)
-    return int(dataset.Columns), int(dataset.Rows)
+    try:
+        width, height = int(dataset.Columns), int(dataset.Rows)
+    except (ValueError, TypeError):
+        width, height = 0, 0
+    if min(width, height) < 1:
+        raise ValueError(f"{path}: Rows (0028,0010) and Columns (0028,0011) have to be numbers of at least 1.")
+    return width, height
 
 
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
@@ -210,7 +248,7 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
         warnings.simplefilter("ignore")
         try:
             dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
-            num_frames = int(dataset.get("NumberOfFrames") or 1)
+            num_frames = _num_frames(dataset)
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
@@ -237,6 +275,10 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             "Export it as PNG."
         )
     return dataset
+
+
+def _num_frames(dataset: Dataset) -> int:
+    return int(dataset.get("NumberOfFrames") or 1)
 
 
 def _sop_class(dataset: Dataset) -> str:

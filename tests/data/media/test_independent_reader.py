@@ -51,8 +51,8 @@ def _shown(values: NDArray[np.float64], dataset: FileDataset) -> NDArray[np.floa
         return np.asarray(np.clip((values - (centre - 0.5)) / (width - 1) + 0.5, 0, 1) * 255)
     highest = 2.0 ** int(dataset.BitsStored) - 1
     if highest <= 255:
-        return values / highest * 255 if values.max() <= highest else values
-    return (values - values.min()) / np.ptp(values) * 255
+        return np.asarray(values / highest * 255 if values.max() <= highest else values)
+    return np.asarray((values - values.min()) / np.ptp(values) * 255)
 
 
 def _by_medtune(path: Path, *, is_cine: bool) -> NDArray[np.uint8]:
