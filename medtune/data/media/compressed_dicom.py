@@ -1,7 +1,7 @@
-"""Decompresses DICOM pixels that pydicom has no decoder of: JPEG Lossless, JPEG-LS, and JPEG of 12 bits.
+"""Decodes the pixels of DICOM files, those in JPEG Lossless, JPEG-LS and JPEG of 12 bits too.
 
-SimpleITK, which medtune needs in any case, carries GDCM, which decodes them. It is given a file with the pixels and
-their layout alone, so that no message of it can quote the patient.
+pydicom does so with Pillow, GDCM and OpenJPEG (HTJ2K), but for some precisions of these three, which GDCM decodes from
+a file with the pixels and their layout alone, so that no message of it can quote the patient.
 
 Source: DICOM PS3.5 A.4 (transfer syntaxes) and 8.2 (compressed pixels).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,18 +30,25 @@ _SUBSAMPLED = "YBR_FULL_422"
 
 
 def is_for_gdcm(dataset: Dataset) -> bool:
-    """Returns whether the pixels are compressed in a way that GDCM decodes and pydicom alone does not."""
+    """Returns whether the pixels are compressed in a way that GDCM decodes and neither pydicom nor Pillow does."""
     from pydicom import uid
-    from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
     if syntax == uid.JPEGExtended12Bit:
         return int(dataset.get("BitsStored") or 0) > 8
-    lossless = (uid.JPEGLossless, uid.JPEGLosslessSV1, uid.JPEGLSLossless, uid.JPEGLSNearLossless)
-    return syntax in lossless and not get_decoder(syntax).is_available
+    return syntax in (uid.JPEGLossless, uid.JPEGLosslessSV1, uid.JPEGLSLossless, uid.JPEGLSNearLossless)
 
 
-def decompress(dataset: Dataset) -> None:
+def stored_values(dataset: Dataset) -> NDArray[np.generic]:
+    """Returns the stored values of a file's pixels, of all its frames, in the colours in which pydicom gives them."""
+    from pydicom.pixels.utils import pixel_array
+
+    _decompress(dataset)
+    with _quiet() if dataset.file_meta.TransferSyntaxUID.is_compressed else nullcontext():
+        return pixel_array(dataset)
+
+
+def _decompress(dataset: Dataset) -> None:
     """Replaces pixels that only GDCM decodes by the same pixels without compression; leaves others as they are."""
     if not is_for_gdcm(dataset):
         return
@@ -62,7 +69,7 @@ def decompress(dataset: Dataset) -> None:
 
 def _decoded(dataset: Dataset) -> NDArray[np.generic]:
     """Returns the stored values as GDCM decodes them, without any change of colours or scale."""
-    import SimpleITK
+    import gdcm
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import SecondaryCaptureImageStorage, generate_uid
 
@@ -76,20 +83,24 @@ def _decoded(dataset: Dataset) -> NDArray[np.generic]:
         if name in dataset:
             bare[name] = dataset[name]
     bare.PhotometricInterpretation = "RGB" if int(dataset.get("SamplesPerPixel") or 1) == 3 else "MONOCHROME2"
-    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
+    gdcm.Trace.WarningOff()
+    gdcm.Trace.ErrorOff()
     with tempfile.TemporaryDirectory(prefix="medtune-") as folder:
         path = Path(folder) / "pixels.dcm"
         bare.save_as(path, enforce_file_format=True)
-        reader = SimpleITK.ImageFileReader()
-        reader.SetImageIO("GDCMImageIO")
+        reader = gdcm.ImageReader()
         reader.SetFileName(str(path))
         with _quiet():
-            return np.asarray(SimpleITK.GetArrayFromImage(reader.Execute()))
+            content = reader.GetImage().GetBuffer() if reader.Read() else ""
+    form = reader.GetImage().GetPixelFormat()
+    sign = "i" if form.GetPixelRepresentation() else "u"
+    # GDCM gives bytes as text.
+    return np.frombuffer(content.encode("utf-8", "surrogateescape"), f"{sign}{form.GetBitsAllocated() // 8}")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hides what GDCM's JPEG decoders print: they try one precision after another, and say of each that it fails."""
+    """Hides what decoders print on their own: GDCM's try one precision after another, and say of each that it fails."""
     kept, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, _STDERR)
