@@ -79,7 +79,7 @@ def test_settings_of_a_simulation_are_written_as_its_source_reads_them(tmp_path:
     simulated = open_study("ctlesionvqa_figure4", scale="pocket").simulated
     assert simulated is not None
     folder = settings_folder(simulated, tmp_path / "simulation")
-    assert json.loads((folder / "phantom.json").read_text("utf-8")) == {"num_patients": 200, "every_subtype": True}
+    assert json.loads((folder / "phantom.json").read_text("utf-8")) == {"num_patients": 100, "every_subtype": True}
     scale = {"data": {"source": "ct_phantom", "settings": {"every_subtype": True}}, "rows": [ROW]}
     with pytest.raises(ValueError, match=r"scales\.small\.data\.settings need the number of patients"):
         open_study(written(tmp_path, scales={"small": scale}), scale="small")
