@@ -185,8 +185,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     """Returns the name of a file's encoding if pydicom has no decoder of it, else None."""
     from pydicom.pixels.decoders.base import get_decoder
 
-    syntax = dataset.file_meta.TransferSyntaxUID
-    if is_for_gdcm(dataset):
+    syntax = dataset.file_meta.get("TransferSyntaxUID")
+    if syntax is None or is_for_gdcm(dataset):
         return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
@@ -248,20 +248,21 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
         warnings.simplefilter("ignore")
         try:
             dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
-            num_frames = _num_frames(dataset)
+            num_frames, kind = _num_frames(dataset), _sop_class(dataset)
+            getattr(dataset, "file_meta", {}).get("TransferSyntaxUID")  # Is converted now.
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if _sop_class(dataset) == "Media Storage Directory Storage":
+    if kind == "Media Storage Directory Storage":
         raise ValueError(
             f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
             "these."
         )
     if num_frames > 1 and not is_cine:
-        is_scan = _sop_class(dataset).startswith("Enhanced")
+        is_scan = kind.startswith("Enhanced")
         how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
         raise ValueError(
             f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "
