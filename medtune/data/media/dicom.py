@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.compressed_dicom import is_for_gdcm, stored_values
+from medtune.data.media.compressed_dicom import has_decoder, stored_values
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -186,7 +186,7 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.get("TransferSyntaxUID")
-    if syntax is None or is_for_gdcm(dataset):
+    if syntax is None or has_decoder(dataset):
         return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
@@ -215,6 +215,8 @@ def _odd_tag(dataset: Dataset) -> str | None:
         return f"BitsAllocated (0028,0100) is {allocated}, wanted 1, 8, 16, 32 or 64"
     if not 0 < stored <= allocated:
         return f"BitsStored (0028,0101) is {stored}, wanted 1 to BitsAllocated ({allocated})"
+    if (samples := dataset.get("SamplesPerPixel")) not in (None, 1, 3):
+        return f"SamplesPerPixel (0028,0002) is {int(samples)}, wanted 1 or 3"
     if min(int(dataset.Rows or 0), int(dataset.Columns or 0)) < 1:
         return f"Rows (0028,0010) and Columns (0028,0011) are {dataset.Rows} and {dataset.Columns}, wanted at least 1"
     return None
