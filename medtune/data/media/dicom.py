@@ -137,11 +137,11 @@ def says_burned_in(path: Path) -> bool:
 
     Source: DICOM PS3.3 C.7.6.1 (Burned In Annotation).
     """
-    import pydicom
-
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not file.is_file() or not is_dicom(file):
             continue
+        import pydicom
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # A file that is broken is refused where its pixels are read.
