@@ -66,7 +66,7 @@ OF_WORDS = {
         RECIPE,
         "--set",
         "model.name=nano_pockett",
-    ): "model.name: no 'nano_pockett' among the models. Did you mean",
+    ): "model.name: no 'nano_pockett' among the models.",
     ("show", RECIPE, "--set", "data.benchmark=bussi"): "Did you mean 'busi'?",
     ("show", RECIPE, "--set", "train.loss.name=cross_entrpy"): "Did you mean 'cross_entropy'?",
 }
