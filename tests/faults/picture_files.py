@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pydicom
+from pydicom.data import get_testdata_file
 from pydicom.encaps import encapsulate
 from pydicom.uid import UID, AllTransferSyntaxes
 
@@ -21,6 +22,11 @@ from tests.trainer.own_data.named_pictures import WRITERS
 
 _LEAST_CUT = 200
 """Bytes of an end without which no picture is whole; what lies behind the pixels may be missing."""
+PACKED = (
+    "JPEGLSNearLossless_08.dcm", "JPEGLSNearLossless_16.dcm", "SC_rgb_jpeg_gdcm.dcm", "SC_rgb_small_odd_jpeg.dcm",
+    "JPEG-lossy.dcm", "MR_small_RLE.dcm", "MR_small_jp2klossless.dcm", "SC_rgb_jls_lossy_sample.dcm",
+)  # fmt: skip
+"""Files of pydicom, one for each decoder."""
 LAYOUT = (
     "Rows", "Columns", "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "SamplesPerPixel",
     "NumberOfFrames", "PlanarConfiguration", "PixelPaddingValue", "WindowCenter", "WindowWidth", "RescaleSlope",
@@ -40,12 +46,17 @@ def picture_files(draw: random.Random, folder: Path) -> Iterator[Broken]:
     for suffix, write in WRITERS.items():
         write(path := folder / f"whole{suffix}", grey_HW, PLANTED)
         wholes[suffix] = path.read_bytes()
+    packed = [Path(str(get_testdata_file(name, download=False))).read_bytes() for name in PACKED]
     while True:
         change, suffix = draw.choice(list(CHANGES)), draw.choice(list(wholes))
         content, is_certain = CHANGES[change](draw, wholes[suffix])
-        if draw.random() < 0.4:
+        if (kind := draw.random()) < 0.3:
             suffix, change = ".dcm", "odd tags"
             content, is_certain = _odd_tags(draw, wholes[".dcm"], LAYOUT), False
+        elif kind < 0.6:
+            number = draw.randrange(len(PACKED))
+            suffix, change, is_certain = ".dcm", f"{change} of {PACKED[number]}", False
+            content = _in_pixels(draw, packed[number])
         path = folder / f"picture_{draw.getrandbits(32):08x}{suffix}"
         path.write_bytes(content)
 
@@ -62,6 +73,13 @@ def picture_files(draw: random.Random, folder: Path) -> Iterator[Broken]:
         yield Broken(f"the size, {change} in {path.name}", size, path)
         if suffix == ".dcm":
             yield Broken(f"a cine, {change} in {path.name}", cine, path)
+
+
+def _in_pixels(draw: random.Random, whole: bytes) -> bytes:
+    """Returns a DICOM file whose compressed pixels are damaged and whose header is as it was."""
+    begin = whole.rindex(b"\xe0\x7f\x10\x00")
+    content, _ = draw.choice([*CHANGES.values()])(draw, whole[begin + 28 :])
+    return whole[: begin + 28] + content
 
 
 def _flipped(draw: random.Random, whole: bytes) -> tuple[bytes, bool]:
@@ -85,7 +103,7 @@ def _number(draw: random.Random, whole: bytes) -> tuple[bytes, bool]:
 
 
 def _cut(draw: random.Random, whole: bytes) -> tuple[bytes, bool]:
-    return whole[: draw.randrange(len(whole) - _LEAST_CUT)], True
+    return whole[: draw.randrange(max(1, len(whole) - _LEAST_CUT))], True
 
 
 def _repeated(draw: random.Random, whole: bytes) -> tuple[bytes, bool]:

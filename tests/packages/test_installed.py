@@ -18,8 +18,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 DECLARED = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
 EXTRAS = {canonicalize_name(Requirement(PROJECT["optional-dependencies"][name][0]).name): name
           for name in ("bertscore", "bitsandbytes", "deepspeed")}  # fmt: skip
-BY_NAME_ONLY = {"num2words", "protobuf", "pylibjpeg", "pylibjpeg-openjpeg", "torchvision"}
-"""What transformers, timm and pydicom ask for by name, or only when they need it."""
+BY_NAME_ONLY = {"num2words", "protobuf", "torchvision"}
+"""What transformers and timm ask for by name, or only when they need it."""
 THROUGH = {"lightning-utilities", "markupsafe", "pydantic-core", "tokenizers"}
 """Parts of lightning, jinja2, pydantic and transformers, which pin the version that fits them."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.compressed_dicom import is_for_gdcm, stored_values
+from medtune.data.media.compressed_dicom import has_decoder, stored_values
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -137,11 +137,11 @@ def says_burned_in(path: Path) -> bool:
 
     Source: DICOM PS3.3 C.7.6.1 (Burned In Annotation).
     """
-    import pydicom
-
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not file.is_file() or not is_dicom(file):
             continue
+        import pydicom
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # A file that is broken is refused where its pixels are read.
@@ -185,8 +185,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     """Returns the name of a file's encoding if pydicom has no decoder of it, else None."""
     from pydicom.pixels.decoders.base import get_decoder
 
-    syntax = dataset.file_meta.TransferSyntaxUID
-    if is_for_gdcm(dataset):
+    syntax = dataset.file_meta.get("TransferSyntaxUID")
+    if syntax is None or has_decoder(dataset):
         return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
@@ -215,6 +215,8 @@ def _odd_tag(dataset: Dataset) -> str | None:
         return f"BitsAllocated (0028,0100) is {allocated}, wanted 1, 8, 16, 32 or 64"
     if not 0 < stored <= allocated:
         return f"BitsStored (0028,0101) is {stored}, wanted 1 to BitsAllocated ({allocated})"
+    if (samples := dataset.get("SamplesPerPixel")) not in (None, 1, 3):
+        return f"SamplesPerPixel (0028,0002) is {int(samples)}, wanted 1 or 3"
     if min(int(dataset.Rows or 0), int(dataset.Columns or 0)) < 1:
         return f"Rows (0028,0010) and Columns (0028,0011) are {dataset.Rows} and {dataset.Columns}, wanted at least 1"
     return None
@@ -248,20 +250,21 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
         warnings.simplefilter("ignore")
         try:
             dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
-            num_frames = _num_frames(dataset)
+            num_frames, kind = _num_frames(dataset), _sop_class(dataset)
+            getattr(dataset, "file_meta", {}).get("TransferSyntaxUID")  # Is converted now.
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if _sop_class(dataset) == "Media Storage Directory Storage":
+    if kind == "Media Storage Directory Storage":
         raise ValueError(
             f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
             "these."
         )
     if num_frames > 1 and not is_cine:
-        is_scan = _sop_class(dataset).startswith("Enhanced")
+        is_scan = kind.startswith("Enhanced")
         how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
         raise ValueError(
             f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "

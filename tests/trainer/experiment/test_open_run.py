@@ -84,7 +84,7 @@ def test_what_asks_no_model_imports_no_torch(moved: Path, tiny_busi: Path, elsew
 
 UNUSED = (
     "av", "bert_score", "bitsandbytes", "deepspeed", "gguf", "imagehash", "monai", "nibabel", "openai", "openpyxl",
-    "pydicom", "gdcm", "pylibjpeg", "wandb",
+    "pydicom", "imagecodecs", "wandb",
 )  # fmt: skip
 """What reads or writes other files, asks or judges elsewhere, or spreads a run: without it a nano run has to start."""
 

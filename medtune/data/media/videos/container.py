@@ -300,7 +300,8 @@ def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     import av
 
     try:
-        with av.open(str(path)) as container:
+        # Texts of a container may be of any encoding; here it only counts that there are some.
+        with av.open(str(path), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: the file holds no video stream (sound alone?). Give the video itself.")
             yield container, container.streams.video[0]
