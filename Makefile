@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BARE := $(VENV)/.bare
 # The environments of the tools that the bench peers compares medtune with.
 PEERS := .peers
 # Two benches are left out of `make bench`: full_size needs a GPU, and peers needs the network for its environments. Each
@@ -13,22 +14,30 @@ BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcar
 # instead of 12 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers clean
+# Compiled once and on all cores, and not by every process at its first import, but for what few runs import. Files for
+# other Pythons fail and may; what is compiled already is passed over.
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
+
+.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers licences sbom audit clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# What `medtune` itself needs: the demo waits for no more.
+$(BARE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"medtune needs Python 3.11 to 3.13, not {v[0]}.{v[1]}; try make PYTHON=python3.12" if not (3, 11) <= v <= (3, 13) else 0)'
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable .
+	@$(COMPILE)
+	@touch $@
+
+$(READY): $(BARE)
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@# Compiled once and on all cores, and not by every process at its first import, but for what few runs import. Files
-	@# for other Pythons fail and may.
-	@$(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|statsmodels|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
+	@$(COMPILE)
 	@touch $@
 
 # Prepares a simulated benchmark, trains a small pretrained model on it, and prints the gain.
-demo: $(READY)
+demo: $(BARE)
 	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data -j 2
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
@@ -81,6 +90,17 @@ define environment
 @$(PEERS)/$(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(2)
 @touch $(PEERS)/$(1)/.ready
 endef
+
+# docs/licences.md, and a bill of materials of what is installed; none of the three asks the network.
+licences: $(READY)
+	$(BIN)/python -m tests.packages.installed licences docs/licences.md
+
+sbom: $(READY)
+	$(BIN)/python -m tests.packages.installed sbom dist/sbom.json
+
+# `make audit ADVISORIES=FOLDER`: a folder with records of OSV, such as a copy of the Python Packaging Advisory Database.
+audit: $(READY)
+	$(BIN)/python -m tests.packages.installed audit $(or $(ADVISORIES),$(error make audit needs ADVISORIES=FOLDER, with records of OSV))
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -24,8 +24,8 @@ from safetensors.torch import load_file, save_file
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
-from medtune.models.doctor.reference import Check
 from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.proof.checks import Check
 from medtune.trainer.commands.cli import main as medtune
 from medtune.trainer.recipe.read import read_recipe
 from tests.examples import write_example
@@ -164,7 +164,7 @@ def page(found: Sequence[Mapping[str, str]]) -> str:
             "# Families, taken through the commands", "",
             f"Written by `python -m tests.families WORK --page docs/families.md` on {today}: tiny random",
             "checkpoints in bfloat16 on a CPU, two steps each. `doctor` counts the checks of the command that",
-            "pass, and `training` those of `tests/models/doctor/training.py`, which compares gradients, scales and a",
+            "pass, and `training` those of `tests/models/proof/training.py`, which compares gradients, scales and a",
             "step with plain peft; `merge` is one of these, that the merged model answers in plain transformers as",
             "the adapted one does, and `export` that a folder was written and proven equal to the run's model. What",
             "is not yes has its reason below the table.",

@@ -16,18 +16,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from medtune.models.weights.proof import prove
+from medtune.models.proof import fresh_process
 from tests.ranks import run_ranks
 
 
 @pytest.fixture
 def forked_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks both readers, `OWN` and `PLAIN`; any other command starts a process as ever."""
-    monkeypatch.setattr(prove, "subprocess", SimpleNamespace(run=_run))
+    monkeypatch.setattr(fresh_process, "subprocess", SimpleNamespace(run=_run))
 
 
 def _run(command: Sequence[str], *, capture_output: bool, text: bool, check: bool) -> subprocess.CompletedProcess[str]:
-    reader = next((each for each in (prove.OWN, prove.PLAIN) if tuple(command[: len(each)]) == each), None)
+    reader = next(
+        (each for each in (fresh_process.OWN, fresh_process.PLAIN) if tuple(command[: len(each)]) == each), None
+    )
     if reader is None:
         return subprocess.run(command, capture_output=capture_output, text=text, check=check)
     files = list(command[len(reader) :])
@@ -39,7 +41,7 @@ def _read(rank: int, world_size: int, reader: Sequence[str], files: Sequence[str
     """Runs a reader as `python READER FILES` would, and returns its status and its last words."""
     os.chdir(folder)
     try:
-        if reader == prove.OWN[1:]:
+        if reader == fresh_process.OWN[1:]:
             importlib.import_module(reader[-1]).main(*files)
         else:
             forget_medtune()

@@ -16,7 +16,7 @@ LIBRARIES = (
     "deepspeed.runtime.superoffload.superoffload_stage3", "deepspeed.runtime.zero.muon.original_muon",
     "lightning.pytorch", "pandas", "peft.tuners.lora.bnb", "pydicom", "pytest", "setuptools", "sklearn.decomposition",
     "sklearn.gaussian_process", "sklearn.linear_model", "sklearn.model_selection", "sklearn.multiclass",
-    "sklearn.preprocessing", "sklearn.svm", "statsmodels.stats.multitest", "timm", "torch.distributed",
+    "sklearn.preprocessing", "sklearn.svm", "timm", "torch.distributed",
     "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend", "torchvision.transforms.v2",
     "transformers.models.llama.modeling_llama", "transformers.models.phi3", "wandb",
 )  # fmt: skip

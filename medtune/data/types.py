@@ -70,6 +70,7 @@ class MediaRef:
         crop_mm: The margin around `target` to which the volume is cropped as it is read; None reads all of it.
         shuffled_by: The seed of another order for the frames of a video, whose times stay the same; None leaves the
             frames in their own order.
+        frames_per_s: The frames a second of a cine DICOM that does not say its own; None where it does.
         encoding: A file with what CT-CHAT's tower computed from the whole volume, saved as in its release; None where
             there is no such file.
     """
@@ -84,6 +85,7 @@ class MediaRef:
     target: tuple[str, ...] = ()
     crop_mm: float | None = None
     shuffled_by: int | None = None
+    frames_per_s: float | None = None
     encoding: Path | None = None
 
 

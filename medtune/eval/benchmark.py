@@ -235,6 +235,8 @@ class Benchmark:
         oracle: Answers the questions from masks; None for a benchmark whose answers no mask tells.
         size_facets: Those of the facets that say how large or faint what is asked about is, for tables of an oracle.
         published_tables: Returns the tables of the paper, which studies fill.
+        tables_in_kit: Returns those of them whose printed cells are read from a folder with the benchmark's own
+            release; None where there are none.
     """
 
     title: str
@@ -265,6 +267,7 @@ class Benchmark:
     oracle: Oracle | None = None
     size_facets: tuple[str, ...] = ()
     published_tables: Callable[[], Sequence[PublishedTable]] = no_published_tables
+    tables_in_kit: Callable[[Path], Sequence[PublishedTable]] | None = None
 
     @property
     def primary(self) -> str:

@@ -17,11 +17,13 @@ from medtune.eval.results.schema import DoctorCheck, DoctorFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.proof import proof
-from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Reference, computing_type
-from medtune.models.doctor.weights import adapter_check, weights_check
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.checks import FAULTS, TOLERANCE, Check, computing_type
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.proof import proof
+from medtune.models.proof.questions import AskedQuestion
+from medtune.models.proof.reference import Reference
+from medtune.models.proof.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
 from medtune.models.weights.assets import cache_folder

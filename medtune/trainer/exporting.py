@@ -16,11 +16,14 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import nn
 
-from medtune.data.media.load import load_media
 from medtune.eval.learnt import NOTHING, learnt_facts
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.doctor.weights import weights_check
+from medtune.models.proof.answers import target_logprobs
+from medtune.models.proof.checks import EXPORT_TOLERANCE, apart
+from medtune.models.proof.fresh_process import OWN, PLAIN, Proof, ProofError, refuse_beyond, told_by, written_questions
+from medtune.models.proof.questions import MADE_UP, AskedQuestion, made_up_questions
+from medtune.models.proof.weights import weights_check
 from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
@@ -33,8 +36,6 @@ from medtune.models.weights.export import (
     write_exported,
 )
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, ProofError, apart, refuse_beyond, told_by
-from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
 from medtune.models.weights.write_adapter import peft_adapter, write_peft_files
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
@@ -44,11 +45,11 @@ from medtune.trainer.runs.run_folder import RunFolder
 
 
 class Chosen(NamedTuple):
-    samples: list[Sample]
+    questions: list[AskedQuestion]
     origin: str  # Where they come from, in words.
 
 
-def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
+def choose_questions(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
     """Returns a question about each of the first images of the run's test data that stand alone, or made-up ones.
 
     Volumes and videos are always made up, because those of a prepared folder are too large to be passed on.
@@ -56,21 +57,20 @@ def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chose
     found = _from_data(recipe, count=count) if "image" in assembled.transform.kinds else []
     if found:
         return Chosen(found, f"questions of the split {recipe.eval.split} of {recipe.data.benchmark}")
-    return Chosen(synthetic_samples(assembled.transform, count=count, seed=recipe.train.seed), SYNTHETIC)
+    return Chosen(made_up_questions(assembled.transform, count=count, seed=recipe.train.seed), MADE_UP)
 
 
-def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
+def _from_data(recipe: Recipe, *, count: int) -> list[AskedQuestion]:
     if not recipe.data.root.is_dir():
         return []
     prepared, benchmark = open_for_model(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
     )
-    found: list[Sample] = []
+    found: list[AskedQuestion] = []
     for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
         asked = group.questions[0]
         if [ref.kind for ref in group.media] == ["image"] and not asked.turns and len(found) < count:
-            prompt = benchmark.render(asked, recipe.model.answer_format)
-            found.append(Sample(load_media(group.media[0]), prompt.text, prompt.target))
+            found.append(AskedQuestion(asked, group.media, benchmark.render(asked, recipe.model.answer_format)))
     return found
 
 
@@ -108,7 +108,7 @@ class _WrittenWeights(NamedTuple):
 class _Expected:
     """What the model said before it was written."""
 
-    samples: list[Sample]
+    questions: list[AskedQuestion]
     origin: str  # Where they come from, in words.
     trained: list[list[float]]  # What the trained model says, on the base model's own weights.
     untrained: list[list[float]]
@@ -127,7 +127,7 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Writ
     if expected is not None:
         with tempfile.TemporaryDirectory() as scratch:
             task = {
-                "samples": write_samples(Path(scratch), assembled, expected.samples),
+                "samples": written_questions(Path(scratch), assembled, expected.questions),
                 "seed": recipe.train.seed,
                 "dtype": _SHORT[dtype],
                 "device": str(wanted.device),
@@ -150,20 +150,20 @@ def _expected(run: RunFolder, recipe: Recipe, wanted: ExportOptions) -> tuple[_E
     four_bits = None
     if recipe.model.language_bits is not None:
         held = _loaded(run, wanted, in_4_bits=True)
-        chosen = choose_samples(recipe, held, count=wanted.samples)
-        four_bits = answer_logprobs(held, chosen.samples, precise=_precise(held.model, wanted.device))
+        chosen = choose_questions(recipe, held, count=wanted.samples)
+        four_bits = target_logprobs(held, chosen.questions, precise=_precise(held.model, wanted.device))
         del held
     untrained: list[list[float]] = []
 
     def before(model: Assembled) -> None:
         model.model.to(wanted.device)
-        samples = choose_samples(recipe, model, count=wanted.samples).samples
-        untrained.extend(answer_logprobs(model, samples, precise=_precise(model.model, wanted.device)))
+        asked = choose_questions(recipe, model, count=wanted.samples).questions
+        untrained.extend(target_logprobs(model, asked, precise=_precise(model.model, wanted.device)))
 
     assembled = _loaded(run, wanted, in_4_bits=False, before_training=before)
-    chosen = choose_samples(recipe, assembled, count=wanted.samples)
-    trained = answer_logprobs(assembled, chosen.samples, precise=_precise(assembled.model, wanted.device))
-    return _Expected(chosen.samples, chosen.origin, trained, untrained, four_bits), assembled
+    chosen = choose_questions(recipe, assembled, count=wanted.samples)
+    trained = target_logprobs(assembled, chosen.questions, precise=_precise(assembled.model, wanted.device))
+    return _Expected(chosen.questions, chosen.origin, trained, untrained, four_bits), assembled
 
 
 def _loaded(
@@ -263,12 +263,12 @@ def _proven(
     more = _plain_task(recipe, folder, wanted, scratch) if plain else _own_task(recipe, folder, wanted)
     told = told_by(PLAIN if plain else OWN, {**task, **more}, scratch)
     proof = Proof(
-        samples=len(expected.samples),
+        samples=len(expected.questions),
         origin=expected.origin,
         reader=told.reader,
         dtype=task["dtype"],
         difference=apart(told.logprobs, expected.trained),
-        tolerance=TOLERANCES[task["dtype"]],
+        tolerance=EXPORT_TOLERANCE[task["dtype"]],
         training_moved=apart(expected.trained, expected.untrained),
         four_bits_gap=None if expected.four_bits is None else apart(expected.four_bits, expected.trained),
     )

@@ -1,7 +1,7 @@
 """Every printed cell of the papers' tables of results is in the package, as the papers' own tables have it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,26 @@ from medtune.benchmarks import find_benchmark, published
 from medtune.eval.studies.published import PublishedTable
 
 COUNTED = {
+    "m3d_vqa": {"closed": 2},
     "fetal_gauge": {"main": 42, "box_size": 9, "fine_tuning": 6, "phantom": 0},
     "u2_bench": {"table1": 24 * 17 - 7, "table2": 17, "table3": 6},
-    "rexsonovqa": {"mcq": 4 * 8, "free": 4 * 24, "section5": 21},
+    "rexsonovqa": {
+        "mcq": 4 * 8,
+        "free": 4 * 24,
+        "section5": 6,
+        "figure6_mcq": 4,
+        "figure6_free": 3,
+        "figure7_mcq": 4,
+        "figure7_free": 4,
+    },
     "ctlesionvqa": {
         "table3_multi_choice": 34 * (5 + 1),
         "table3_free_text": 34 * 5,
         "table4": 72,
         "figure4": 0,
         "v2_board": 0,
-        "figure6": 0,
+        "figure6": 8 * 3,
+        "youden": 60,
         "table10": 30,
         "table11": 30,
         "table12": 60,
@@ -71,15 +81,16 @@ def of_u2_bench(folder: Path) -> Iterator[Found]:
     for row in read(folder, "u2bench_table2")["rows"]:
         yield "u2_bench", "table2", row["model"], "rate", row["instruction_following"]
     found = read(folder, "u2bench_table3")
-    names = {("correct", "correct"): "both_correct", ("correct", "wrong"): "only_with"}
-    names |= {("wrong", "correct"): "only_without", ("wrong", "wrong"): "both_wrong"}
+    names = {("correct", "correct"): "both right", ("correct", "wrong"): "only with"}
+    names |= {("wrong", "correct"): "only without", ("wrong", "wrong"): "both wrong"}
     names |= {
         ("incorrect" if a == "wrong" else a, "incorrect" if b == "wrong" else b): n for (a, b), n in names.items()
     }
     model = found["quoted"]["model"]
     for row in found["rows"]:
         yield "u2_bench", "table3", model, names[row["with_anatomy"], row["without_anatomy"]], row["count"]
-    yield from (("u2_bench", "table3", model, key, found["quoted"][key]) for key in ("chi2", "p"))
+    for key, column in (("chi2", "chi2"), ("p", "chi2 p")):
+        yield "u2_bench", "table3", model, column, found["quoted"][key]
 
 
 def of_ctlesionvqa(folder: Path) -> Iterator[Found]:
@@ -106,6 +117,26 @@ def of_ctlesionvqa(folder: Path) -> Iterator[Found]:
             for model in row:
                 if model not in ("subtype", "metric"):
                     yield "ctlesionvqa", f"table{number}", model, f"{row['subtype']}, {row['metric']}", row[model]
+    yield from indices_of_ctlesionvqa(of)
+
+
+def indices_of_ctlesionvqa(of: Callable[[int], list[dict[str, Any]]]) -> Iterator[Found]:
+    """Yields Youden's indices, which the paper draws and does not print."""
+    for row in of(4):
+        for key, subtype in (
+            ("liver_lesion", "liver lesion existence"),
+            ("kidney_tumor", "kidney tumor existence"),
+            ("pancreatic_lesion", "pancreatic lesion existence"),
+        ):
+            index = round((row[f"{key}_sens"] + row[f"{key}_spec"]) / 100 - 1, 3)
+            yield "ctlesionvqa", "figure6", row["model"], subtype, index
+    for number, format_ in ((12, "multiple choice"), (13, "free text")):
+        rates = {(row["subtype"], row["metric"]): row for row in of(number)}
+        for subtype in {subtype for subtype, _ in rates}:
+            hits, rejections = rates[subtype, "sensitivity"], rates[subtype, "specificity"]
+            for model in [key for key in hits if key not in ("subtype", "metric")]:
+                index = round(hits[model] + rejections[model] - 1, 3)
+                yield "ctlesionvqa", "youden", model, f"{format_}: {subtype}", index
 
 
 def of_rexsonovqa(folder: Path) -> Iterator[Found]:
@@ -122,8 +153,10 @@ def of_rexsonovqa(folder: Path) -> Iterator[Found]:
                 name = seen if row["blind"] == "total" else blind if key == "total" else f"{blind}, {seen}"
                 yield "rexsonovqa", format_, table["model"], name, value
     text = {row["key"]: row["value"] for row in found["text"] if row["kind"] == "printed"}
-    for name in (column.name for column in tables("rexsonovqa")["section5"].columns):
-        yield "rexsonovqa", "section5", "Gemini 3 Pro", name, text[name]
+    for name, table in tables("rexsonovqa").items():
+        if name not in ("mcq", "free"):
+            quoted = [column.name for column in table.columns if column.name in text]
+            yield from (("rexsonovqa", name, "Gemini 3 Pro", column, text[column]) for column in quoted)
 
 
 def test_results_that_no_study_fills_are_there_too(shared_published: Path) -> None:

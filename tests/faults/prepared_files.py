@@ -32,7 +32,7 @@ def prepared_files(draw: random.Random, folder: Path, *, whole: Path) -> Iterato
         path = draw.choice((mine / QUESTIONS, mine / MEDIA, mine / MANIFEST, draw.choice(media)))
         change = draw.choice(CHANGES)
         content = path.read_bytes()
-        damaged = _damaged(draw, content, change)
+        damaged = damaged_content(draw, content, change)
         # Of a manifest and of a picture there are bytes that say nothing.
         is_certain = (path.suffix == ".arrow" and not is_older) or damaged is None
         yield Broken(
@@ -44,7 +44,7 @@ def prepared_files(draw: random.Random, folder: Path, *, whole: Path) -> Iterato
         path.write_bytes(content)
 
 
-def _damaged(draw: random.Random, content: bytes, change: str) -> bytes | None:
+def damaged_content(draw: random.Random, content: bytes, change: str) -> bytes | None:
     if change == "a flipped bit":
         changed, place = bytearray(content), draw.randrange(len(content))
         changed[place] ^= 1 << draw.randrange(8)

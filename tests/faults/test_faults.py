@@ -13,23 +13,45 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
+from tests.faults.film_files import film_files
 from tests.faults.harness import PLANTED, Broken, Generator, Tally, tried
+from tests.faults.picture_files import picture_files, series_folders
 from tests.faults.prepared_files import prepared_files
 from tests.faults.recipe_texts import recipe_texts
+from tests.faults.run_files import run_files
+from tests.faults.saved_states import saved_states
 from tests.faults.server_replies import server_replies
 from tests.faults.system_errors import system_errors
 from tests.faults.volume_files import volume_files
 from tests.soak import in_suites
 
-SHARES = {"recipes": (60, 400), "volumes": (80, 400), "replies": (80, 400), "prepared": (40, 200), "system": (8, 100)}
-"""The inputs of each kind, here and in the soak."""
-HERE = [(kind, number) for kind, (number, _) in SHARES.items()]
+SHARES = {
+    "recipes": (60, 300), "volumes": (80, 200), "replies": (80, 200), "prepared": (40, 150), "system": (8, 50),
+    "pictures": (60, 250), "series": (30, 100), "films": (20, 100), "states": (20, 50), "runs": (0, 100),
+}  # fmt: skip
+"""The inputs of each kind, here and in the soak; with a run to damage the soak alone has time."""
+HERE = [(kind, number) for kind, (number, _) in SHARES.items() if number]
 SOAK = [(kind, number) for kind, (_, number) in SHARES.items()]
+
+
+RUN = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4", "eval.questions=6")
+
+
+@pytest.fixture
+def damaged_run(tmp_path: Path, tiny_busi: Path, prepared_tiny: Path) -> tuple[Path, Path]:
+    """A finished run with an audit, and a table to predict."""
+    run, table = tmp_path / "run", tmp_path / "table.csv"
+    settings = ["--set", f"data.root={prepared_tiny}", *RUN]
+    assert main(["run", "nano_busi_lora", "--out", str(run), *settings]) == 0
+    assert main(["audit", str(run)]) == 0
+    picture = next((tiny_busi / "benign").glob("*.png"))
+    table.write_text(f"image,question,options\n{picture},What does it show?,benign|normal\n")
+    return run, table
 
 
 @pytest.mark.parametrize(("kind", "number"), in_suites([*HERE, *SOAK], plain=HERE))
 def test_a_broken_input_is_refused_in_a_line(
-    kind: str, number: int, tmp_path: Path, prepared_tiny: Path, tiny_busi: Path
+    kind: str, number: int, tmp_path: Path, prepared_tiny: Path, tiny_busi: Path, request: pytest.FixtureRequest
 ) -> None:
     generators: dict[str, Generator] = {
         "recipes": recipe_texts,
@@ -37,7 +59,15 @@ def test_a_broken_input_is_refused_in_a_line(
         "replies": server_replies,
         "prepared": partial(prepared_files, whole=prepared_tiny),
         "system": partial(system_errors, raw=tiny_busi, prepared=prepared_tiny),
+        "pictures": picture_files,
+        "series": series_folders,
+        "films": film_files,
+        "states": saved_states,
     }
+    if kind == "runs":
+        whole, table = request.getfixturevalue("damaged_run")
+        settings = (f"data.root={prepared_tiny}", *RUN)
+        generators[kind] = partial(run_files, whole=whole, prepared=prepared_tiny, table=table, settings=settings)
     tally = tried(generators[kind], tmp_path, seed=number, number=number)
     print(f"{kind}: {tally}")
     assert tally.inputs == number

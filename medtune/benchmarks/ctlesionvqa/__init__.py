@@ -41,6 +41,7 @@ from medtune.benchmarks.ctlesionvqa.published_tables import published_tables
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, is_v2, subtype
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
+from medtune.benchmarks.ctlesionvqa.v2_board import v2_board
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -218,6 +219,7 @@ def benchmark() -> Benchmark:
         oracle=oracle(),
         size_facets=LESION_FACETS,
         published_tables=published_tables,
+        tables_in_kit=lambda kit: (v2_board(kit),),
     )
 
 

@@ -17,6 +17,7 @@ TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
 FORMATS = tuple(TITLES)
 MULTIPLE_CHOICE = "multi_choice"
 RATES_OF = {"multi_choice": "table12", "free_text": "table13"}
+REPEATED = {"multi_choice": "table10", "free_text": "table11"}
 GUESSING = "random guessing"
 TYPES = {
     "Measurement": "measurement",
@@ -31,6 +32,9 @@ _LESIONS = {
     "pancreatic_lesion": "pancreatic lesion existence",
 }
 _RATES = ("sens", "spec", "acc")
+_PERCENT = 100.0
+_AVERAGES = "Averages are unweighted means over subtypes, as in the paper; ours are there where no subtype is missing."
+_COMPUTED = "published values are the sum of the printed sensitivity and specificity, minus 1, of"
 _NOT_PRINTED = "The figure's numbers are not in the text of the paper."
 _DIFFERS = (
     "Five accuracies of Table 10 and one of Table 11 differ from Table 3; in all of them the sensitivity and the "
@@ -39,14 +43,15 @@ _DIFFERS = (
 
 
 def published_tables() -> Sequence[PublishedTable]:
-    """Returns Tables 3 (in two halves), 4, 10 to 13; Figures 4 and 6 and v2's board, none of which is printed."""
+    """Returns Tables 3 (in two halves), 4, 10 to 13, Figures 4 and 6, Youden's index of recognition, and v2's board."""
     return (
         *map(_table3, FORMATS),
         _table4(),
         _figure4(),
         _figure6(),
-        *(_accuracies(name, format_) for name, format_ in zip(("table10", "table11"), FORMATS, strict=True)),
-        *(_rates(name, format_) for name, format_ in zip(("table12", "table13"), FORMATS, strict=True)),
+        _youden_of_recognition(),
+        *(_accuracies(name, format_) for format_, name in REPEATED.items()),
+        *(_rates(name, format_) for format_, name in RATES_OF.items()),
         v2_board(),
     )
 
@@ -60,11 +65,7 @@ def _table3(format_: str) -> PublishedTable:
         guessing = {GUESSING: row["random_multi_choice"]} if format_ == "multi_choice" else {}
         for model, value in {**guessing, **row[format_]}.items():
             cells.setdefault(model, {})[name] = value
-    notes = (
-        "Averages are unweighted means over subtypes, as in the paper; ours are there where no subtype is missing.",
-        "Numbers in free text by mean relative accuracy (strict; right for 0 only if 0).",
-        _DIFFERS,
-    )
+    notes = (_AVERAGES, "Numbers in free text by mean relative accuracy (strict; right for 0 only if 0).", _DIFFERS)
     return PublishedTable(
         f"table3_{format_}", f"Table 3, {TITLES[format_]}", _where(3), tuple(columns), cells, notes,
         unranked=frozenset({GUESSING}), is_turned=True,
@@ -130,26 +131,57 @@ def _table4() -> PublishedTable:
 
 def _figure4() -> PublishedTable:
     columns = tuple(
-        PublishedColumn(f"{format_}: {name}", _whole_mean(format_, V1[type_]), ("final",))
-        for format_ in FORMATS
-        for name, type_ in TYPES.items()
+        PublishedColumn(f"{title}: {type_}", _whole_mean(format_, V1[type_]), ("final",))
+        for format_, title in TITLES.items()
+        for type_ in TYPES.values()
     )
     title = "CTLesionVQA: trained with and without measurement and recognition"
-    return PublishedTable("figure4", title, f"{_SOURCE}, Figure 4", columns, {}, (_NOT_PRINTED,))
+    return PublishedTable(
+        "figure4", title, f"{_SOURCE}, Figure 4", columns, {}, (_NOT_PRINTED, _AVERAGES), drawn_as="dots"
+    )
 
 
 def _figure6() -> PublishedTable:
     columns = tuple(
-        PublishedColumn(
-            f"{format_}: {subtype}",
-            of_metric(scoring.youden(), "final", covers=_about(format_, (subtype,))),
-            ("final",),
-        )
-        for format_ in FORMATS
-        for subtype in V1["recognition"]
+        PublishedColumn(subtype, _youden("multi_choice", subtype), ("final",)) for subtype in _LESIONS.values()
     )
-    title = "CTLesionVQA: Youden's index of the subtypes of recognition"
-    return PublishedTable("figure6", title, f"{_SOURCE}, Figure 6", columns, {}, (_NOT_PRINTED,))
+    cells = {
+        row["model"]: {
+            subtype: _index(row[f"{lesion}_sens"] / _PERCENT, row[f"{lesion}_spec"] / _PERCENT)
+            for lesion, subtype in _LESIONS.items()
+        }
+        for row in published("ctlesionvqa")["table4"]
+    }
+    title = "Youden's index of lesion recognition, multiple choice"
+    notes = (f"The figure's numbers are not in the text of the paper: {_COMPUTED} Table 4.",)
+    return PublishedTable("figure6", title, f"{_SOURCE}, Figure 6", columns, cells, notes, drawn_as="dots")
+
+
+def _youden_of_recognition() -> PublishedTable:
+    columns, cells = list[PublishedColumn](), dict[str, dict[str, float]]()
+    for format_, table in RATES_OF.items():
+        rates: dict[str, dict[str, Mapping[str, float]]] = {}
+        for row in published("ctlesionvqa")[table]:
+            rates.setdefault(row["subtype"], {})[row["metric"]] = row
+        for subtype, found in rates.items():
+            name = f"{TITLES[format_]}: {subtype}"
+            columns.append(PublishedColumn(name, _youden(format_, subtype), ("final",)))
+            hits, rejections = found["sensitivity"], found["specificity"]
+            for model in [key for key in hits if key not in ("subtype", "metric")]:
+                cells.setdefault(model, {})[name] = _index(hits[model], rejections[model])
+    return PublishedTable(
+        "youden", "Youden's index of the subtypes of recognition", f"{_SOURCE}, Tables 12 and 13", tuple(columns),
+        cells, (f"It is not printed: {_COMPUTED} Tables 12 and 13.",), drawn_as="dots",
+    )  # fmt: skip
+
+
+def _youden(format_: str, subtype: str) -> Measure:
+    return of_metric(scoring.youden(), "final", covers=_about(format_, (subtype,)))
+
+
+def _index(sensitivity: float, specificity: float) -> float:
+    """Returns Youden's index of two printed rates, to the three decimals that they have."""
+    return round(sensitivity + specificity - 1, 3)
 
 
 def _rate(rate: str, format_: str, subtype: str, *, scale: float = 1.0) -> Measure:
@@ -193,7 +225,7 @@ def _accuracies(name: str, format_: str) -> PublishedTable:
     number = name.removeprefix("table")
     return PublishedTable(
         name, f"Table {number}, {TITLES[format_]}", _where(number), columns, cells, notes, is_turned=True,
-        printed_intervals=intervals,
+        across="subtype", printed_intervals=intervals,
     )  # fmt: skip
 
 

@@ -3,14 +3,23 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from medtune.benchmarks.ctlesionvqa import scoring, yes_no_table
-from medtune.benchmarks.ctlesionvqa.paper_tables import OURS, Repeated, repeated, repeats_table
-from medtune.benchmarks.ctlesionvqa.published_tables import FORMATS, MULTIPLE_CHOICE, RATES_OF, TITLES, published_tables
+from medtune.benchmarks.ctlesionvqa.paper_tables import OURS, REPEATS
+from medtune.benchmarks.ctlesionvqa.published_tables import (
+    FORMATS,
+    MULTIPLE_CHOICE,
+    RATES_OF,
+    REPEATED,
+    TITLES,
+    published_tables,
+)
 from medtune.benchmarks.ctlesionvqa.scoring import (
     by_cell,
     category_of,
+    cell_of,
     detection_table,
     is_multiple_choice,
     is_nonzero_number,
@@ -110,21 +119,25 @@ def _chances(cells: Cells) -> Mapping[str, float]:
 
 def repeat_tables(evidence: Evidence) -> list[Table]:
     """Returns the tables of all passes together: Tables 10 and 11 for several passes, and a judge's verdicts."""
-    made, rows = list[Table](), evidence.parsed["image"][evidence.parser]
-    if num_passes(rows) > 1:
-        accuracies = _repeated_accuracies(passes_of(rows))
-        for kind in FORMATS:
-            ours = {name: each for (format_, name), each in accuracies.items() if format_ == kind}
-            made += repeats_table(ours, kind, evidence.unlike_published) if ours else []
+    made, passes = list[Table](), num_passes(evidence.parsed["image"][evidence.parser])
+    if passes > 1:
+        known = {table.name: table for table in published_tables()}
+        asked = {cell_of(question)[0] for question in evidence.questions}
+        note = f"Ours: Student's interval over {passes} repeats; the paper has {REPEATS} and names no method."
+        other = "" if passes == REPEATS else f"the questions were asked {passes} times, {REPEATS} in the paper"
+        for kind in (each for each in FORMATS if each in asked):
+            made += tables_of_run(
+                replace(known[REPEATED[kind]], notes=(note,)),
+                {OURS: answers_of(*_passes(evidence))},
+                unlike_published=evidence.unlike_published or other,
+            )
     return [*made, *verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")]
 
 
-def _repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
-    cells = [by_cell(parsed) for parsed in passes]
-    return {
-        cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
-        for cell in cells[0]
-    }
+def _passes(evidence: Evidence) -> list[Evidence]:
+    """Returns the evidence of each pass with the image; other conditions may have been asked in other numbers."""
+    rows = evidence.parsed["image"][evidence.parser]
+    return [replace(evidence, parsed={"image": {evidence.parser: each}}) for each in passes_of(rows)]
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:

@@ -30,14 +30,14 @@ pycocoevalcap computes what version 1.2 of the package does.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pycocoevalcap.bleu.bleu import Bleu
-from pycocoevalcap.rouge.rouge import Rouge
+import numpy as np
 
 from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu, word_set_rouge
 from medtune.data.types import Question
 from medtune.eval.metric import Metric
-from medtune.eval.metrics.bleu import corpus_bleu
+from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts, corpus_bleu
 from medtune.eval.metrics.rouge_l import mean_rouge_l
+from medtune.eval.metrics.rouge_l import rouge_l as rouge_l_of
 from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts
 from medtune.eval.scoring.reply_rules import ReplyRule
@@ -72,16 +72,16 @@ def corpus_scores(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
 
     BLEU is counted over all texts together; ROUGE-L is the mean of the texts. An empty reply counts as an empty text.
     """
-    true = {number: [cleaned(truth)] for number, (truth, _) in enumerate(pairs)}
-    said = {number: [cleaned(reply) if reply.strip() else ""] for number, (_, reply) in enumerate(pairs)}
-    bleu, _ = Bleu(4).compute_score(true, said, verbose=0)
-    longest, _ = Rouge().compute_score(true, said)
-    return dict(zip(R2GEN_COLUMNS, (*map(float, bleu), float(longest)), strict=True))
+    texts = [(cleaned(reply) if reply.strip() else "", cleaned(truth)) for truth, reply in pairs]
+    counts = np.sum([bleu_counts(*each) for each in texts], axis=0)
+    bleu = [float(bleu_of_counts(counts, order=order)) for order in (1, 2, 3, 4)]
+    longest = float(np.mean([rouge_l_of(*each) for each in texts]))
+    return dict(zip(R2GEN_COLUMNS, (*bleu, longest), strict=True))
 
 
 def rouge_l(truth: str, reply: str) -> float:
     """Returns ROUGE-L of one cleaned reply, 0 to 1."""
-    return float(Rouge().calc_score([cleaned(reply)], [cleaned(truth)]))
+    return rouge_l_of(cleaned(reply), cleaned(truth))
 
 
 FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"

@@ -18,6 +18,7 @@ import re
 from dataclasses import replace
 
 from medtune.benchmarks import example
+from medtune.benchmarks.m3d_vqa.published_tables import published_tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
@@ -108,6 +109,7 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         judging=judge_task(),
         allowed_changes=allowed_changes,
+        published_tables=published_tables,
     )
 
 

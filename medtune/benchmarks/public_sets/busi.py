@@ -7,6 +7,7 @@ Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 2
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from medtune.data.types import Box, Size
 
 CLASSES = ("normal", "benign", "malignant")
 LESION = "lesion"
+_NO_MASK, _OTHER_SIZE, _DAMAGED = "they have no mask", "a mask has another size", "a mask is damaged"
 LICENCE = "CC0 (as listed in U2-Bench, Table 7)"
 PATIENT_UNIT = (
     "one image stands for one patient: the release has about 780 images of 600 women and does not say "
@@ -39,8 +41,12 @@ class BusiImage:
     size: Size  # Width and height of the image in pixels.
     around: Box | None  # The smallest box around all lesions, in pixels; None for a normal breast.
     largest: Box | None  # The smallest box around the largest connected lesion, in pixels; None for a normal breast.
-    # Whether all masks have the size of the image. Only then may questions ask about places.
-    is_measurable: bool = True
+    # Why questions may not ask about places, as its masks do not say where lesions are; None where they do.
+    unmarked: str | None = None
+
+    @property
+    def is_measurable(self) -> bool:
+        return self.unmarked is None
 
 
 def public_set() -> PublicSet:
@@ -80,19 +86,20 @@ class BusiCases(NamedTuple):
 def busi_cases(root: Path) -> BusiCases:
     """Returns the images of all three classes.
 
-    In some copies of BUSI the images and their first masks were scaled, but not their further masks. If a further mask
-    has another size than its image, the place of that lesion is unknown, and the image is marked as not measurable. An
-    image is rejected if its first mask is missing, has another size than the image or contradicts the class. A mask
-    without an image is rejected too, as is any file that does not belong to the set.
+    In some copies of BUSI the images and their first masks were scaled, but not their further masks; others come
+    without masks. Where a mask is missing, damaged or of another size than its image, the place of the lesion is
+    unknown, and the image is marked as not measurable. An image is rejected if its mask contradicts the class. A mask
+    without an image is rejected too, as is any file that does not belong to the set, unless it is empty.
     """
     folder = root / _OFFICIAL_FOLDER if (root / _OFFICIAL_FOLDER).is_dir() else root
     folders = [folder / lesion_class for lesion_class in CLASSES]
     of_classes = [_of_class(place, str(place.relative_to(root))) for place in folders]
     cases = [case for of_class in of_classes for case in of_class.taken]
     notes = clutter_note([folder, *folders])
-    num_misfits = sum(not case.is_measurable for case in cases)
-    if num_misfits:
-        notes = (*notes, f"images asked for their diagnosis alone, as a further mask has another size: {num_misfits}")
+    if strays := sum(map(_is_stray, (path for each in folders for path in visible_entries(each)))):
+        notes = (*notes, f"skipped {strays} empty files that the release does not have")
+    for why, count in Counter(case.unmarked for case in cases if case.unmarked).most_common():
+        notes = (*notes, f"images asked for their diagnosis alone, as {why}: {count}")
     return BusiCases(cases, notes, tuple(reject for of_class in of_classes for reject in of_class.rejects))
 
 
@@ -108,7 +115,8 @@ def _of_class(folder: Path, file: str) -> ReadRows[BusiImage]:
         raise FileNotFoundError(
             f"{folder}: this folder of BUSI is missing. Give the folder that holds benign, malignant and normal."
         )
-    numbered = [(path, Place(file, number)) for number, path in enumerate(visible_entries(folder), start=1)]
+    entries = [path for path in visible_entries(folder) if not _is_stray(path)]
+    numbered = [(path, Place(file, number)) for number, path in enumerate(entries, start=1)]
     files, odd = read_rows(numbered, lambda each: _file(*each))
     images = sorted((each for each in files if not each.is_mask), key=lambda each: (len(each.stem), each.stem))
     if not images:
@@ -124,6 +132,11 @@ def _of_class(folder: Path, file: str) -> ReadRows[BusiImage]:
     return ReadRows(cases, (*odd, *(error.reject for error in alone.values()), *rejects))
 
 
+def _is_stray(path: Path) -> bool:
+    """Returns whether a file is empty and has no name of the release."""
+    return _NAME.fullmatch(path.name) is None and path.is_file() and path.stat().st_size == 0
+
+
 def _file(path: Path, place: Place) -> _File:
     lesion_class = path.parent.name
     match = _NAME.fullmatch(path.name)
@@ -135,18 +148,18 @@ def _file(path: Path, place: Place) -> _File:
 def _case(image: _File, masks: list[Path], lesion_class: str) -> BusiImage:
     path, place, stem, _ = image
     first = path.with_name(f"{stem}_mask.png")
-    if first not in masks:
-        raise place.error("its mask is missing. Copy it from the release.", media=first)
     with place.reject_broken(path):
         size = image_size(path)
-    for mask in masks:
-        with place.reject_broken(mask):
-            if mask != first and image_size(mask) != size:
-                return BusiImage(stem, path, lesion_class, size, None, None, is_measurable=False)
     mask_HW = np.zeros((size.height, size.width), dtype=np.bool_)
+    if first not in masks:
+        return BusiImage(stem, path, lesion_class, size, None, None, _NO_MASK)
     for mask in masks:
-        with place.reject_broken(mask):
+        try:
+            if image_size(mask) != size:
+                return BusiImage(stem, path, lesion_class, size, None, None, _OTHER_SIZE)
             mask_HW |= read_mask(mask, size)
+        except ValueError:
+            return BusiImage(stem, path, lesion_class, size, None, None, _DAMAGED)
     around = outer_box(mask_HW)
     if (around is None) != (lesion_class == "normal"):
         found = "marks a lesion" if around else "is empty"

@@ -13,8 +13,8 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import read_metaimage
 from medtune.data.media.masks import outer_box
+from medtune.data.media.metaimage import read_metaimage
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
 from medtune.data.raw.source import Place, read_rows
 from medtune.data.types import Size

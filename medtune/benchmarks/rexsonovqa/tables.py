@@ -6,18 +6,27 @@ The official code prints no such comparison; the tables have the shape of the pa
 video runs of all its models with a single blind run, that of Gemini 3 Pro.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.official_report import LETTERS, OfficialFigures, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import LETTERS, report, report_tables
+from medtune.benchmarks.rexsonovqa.published_tables import (
+    FIGURES,
+    FREE_OUTCOMES,
+    MCQ_OUTCOMES,
+    SETTINGS,
+    Cells,
+    Format,
+    crossed,
+    part_name,
+    published_tables,
+)
 from medtune.benchmarks.rexsonovqa.rubric import (
-    FULL_POINTS,
     TYPES,
-    WRONG_CONCLUSION,
-    WRONG_EVIDENCE,
+    ScoredItem,
     constant_letter,
     is_rubric,
     recode_zero_with_single_error,
@@ -28,108 +37,8 @@ from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence, PublishedNumber
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
-
-MCQ_OUTCOMES = ("correct", "incorrect")
-FREE_OUTCOMES = ("2", "1_wrong_conclusion", "1_wrong_visual", "0")
-
-_SINGLE = {WRONG_CONCLUSION: 1, WRONG_EVIDENCE: 2}
-
-Cells = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FreeOutcome:
-    """The points of a free response, 0 to 2, and the type of error that the judge found; None if it named none."""
-
-    score: float
-    error_type: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class McqCrossing:
-    """The outcomes of the same multiple-choice questions without the video (blind) and with it."""
-
-    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order
-    # right, wrong, total.
-    cells: Cells
-    # The share of the questions answered wrong blind that were right with video; None if there are none.
-    recovery: float | None
-    # The share of the questions answered right blind that were wrong with video; None if there are none.
-    loss: float | None
-    blind_accuracy: float  # The share of right answers without the video, 0 to 1.
-    video_accuracy: float  # The share of right answers with the video, 0 to 1.
-
-
-@dataclass(frozen=True, slots=True)
-class FreeCrossing:
-    """The outcomes of the same free-response questions without the video (blind) and with it."""
-
-    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order 2
-    # points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
-    cells: Cells
-    blind_mean: float  # The mean points without the video.
-    video_mean: float  # The mean points with the video.
-    improved: int  # The number of questions that have more points with the video than blind.
-    same: int  # The number of questions that have equal points in both; the type of error does not matter.
-    worse: int  # The number of questions that have fewer points with the video than blind.
-
-
-def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
-    """Returns the 2 x 2 table of the same questions in two settings; without questions it is all zeros.
-
-    >>> found = cross_mcq([True, False, False], [True, True, False])
-    >>> found.cells, found.recovery
-    (((1, 0, 1), (1, 1, 2), (2, 1, 3)), 0.5)
-
-    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A1, A3, A5, A7.
-    """
-    cells = _with_totals([int(not right) for right in blind], [int(not right) for right in video], 2)
-    (_, lost, blind_right), (recovered, _, blind_wrong), (video_right, _, n) = cells
-    return McqCrossing(
-        cells=cells,
-        recovery=recovered / blind_wrong if blind_wrong else None,
-        loss=lost / blind_right if blind_right else None,
-        blind_accuracy=blind_right / n if n else 0.0,
-        video_accuracy=video_right / n if n else 0.0,
-    )
-
-
-def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> FreeCrossing:
-    """Returns the 4 x 4 table of the same questions in two settings; without questions it is all zeros.
-
-    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.
-    """
-    cells = _with_totals([free_outcome(each) for each in blind], [free_outcome(each) for each in video], 4)
-    gains = [after.score - before.score for before, after in zip(blind, video, strict=True)]
-    n = max(len(gains), 1)
-    return FreeCrossing(
-        cells=cells,
-        blind_mean=sum(each.score for each in blind) / n,
-        video_mean=sum(each.score for each in video) / n,
-        improved=sum(gain > 0 for gain in gains),
-        same=sum(gain == 0 for gain in gains),
-        worse=sum(gain < 0 for gain in gains),
-    )
-
-
-def free_outcome(each: FreeOutcome) -> int:
-    """Returns the position of an outcome in `FREE_OUTCOMES`.
-
-    An outcome that is neither 2 points nor 1 point with a single error counts as 0 points, both wrong.
-    """
-    if each.score == FULL_POINTS:
-        return 0
-    return _SINGLE.get(each.error_type or "", 3) if each.score == 1 else 3
-
-
-def _with_totals(rows: Sequence[int], columns: Sequence[int], size: int) -> Cells:
-    cells = [[0] * (size + 1) for _ in range(size + 1)]
-    for row, column in zip(rows, columns, strict=True):
-        for down in (row, size):
-            for across in (column, size):
-                cells[down][across] += 1
-    return tuple(tuple(row) for row in cells)
-
+from medtune.eval.studies.one_run import answers_of, value_of
+from medtune.eval.studies.published import PublishedTable
 
 OURS = "ours"
 _GEMINI = "Gemini 3 Pro"
@@ -139,21 +48,19 @@ _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was aske
 
 def tables(evidence: Evidence) -> list[Table]:
     """Returns the tables of one evaluation; tables about settings that were not evaluated are left out."""
-    video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
+    video = evidence.rows("image")
     found = report(scored_items(video))
     overall, *groups = report_tables(found)
     if waiting := sum(row.unscored for row in video):
         overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
     made = [overall, *groups, _readings(evidence), _constant_letters(video)]
-    made += [*_beside_the_paper(video, blind, evidence.unlike_published), _gemini_by_group(found)]
-    made += [
-        _composition(evidence.questions),
-        *(_figure(title, facet, levels, video, blind) for title, facet, levels in _FIGURES),
-    ]
-    return [table for table in (*made, *_crossings(video, blind)) if table.rows]
+    made += [*_beside_the_paper(evidence), _gemini_by_group(evidence)]
+    made += [_composition(evidence.questions), *_figures(evidence)]
+    return [table for table in (*made, *_crossings(evidence)) if table.rows]
 
 
-_FIGURES = (("Figure 6: by type", "task", TYPES), ("Figure 7: by clip duration", "duration", DURATION_BINS))
+_FIGURES = {"figure6": "Figure 6: by type", "figure7": "Figure 7: by clip duration"}
+_SCORED: dict[Format, str] = {"mcq": "multiple choice, % right", "free": "free response, 0 to 2"}
 
 
 def _composition(questions: Sequence[Question]) -> Table:
@@ -169,32 +76,22 @@ def _composition(questions: Sequence[Question]) -> Table:
     return Table("Figure 5: the questions by type and clip duration", columns, tuple(rows))
 
 
-def _figure(
-    title: str, facet: str, levels: Sequence[str], video: Sequence[ParsedReply], blind: Sequence[ParsedReply]
-) -> Table:
-    """Returns the scores with the video and blind, and the gain, of the groups of a figure, over answers to both."""
-    pairs = _paired(video, blind) if blind else None
-    rows: list[tuple[Cell, ...]] = []
-    for place, (format_, scale) in enumerate((("multiple choice, % right", 100.0), ("free response, 0 to 2", 1.0))):
-        seen = [row for row in video if is_rubric(row.question) == bool(place) and not row.unscored]
-        for level in levels:
-            chosen = [row for row in seen if row.question.facets.get(facet) == level]
-            both = (
-                []
-                if pairs is None
-                else [[row for row in side if row.question.facets.get(facet) == level] for side in pairs[place]]
-            )
-            without, with_ = (_mean_points(side, scale) for side in both) if both else (None, None)
-            gain = None if without is None or with_ is None else with_ - without
-            if chosen:
-                rows.append((format_, level, len(chosen), _mean_points(chosen, scale), without, gain))
-    columns = ("format", facet, "n", "with video", "blind", "gain")
-    notes = ("Blind: the condition text_only, where it was asked. The gain is over questions with both answers.",)
-    return Table(f"{title}, with the video and blind", columns, tuple(rows), notes, digits=2)
-
-
-def _mean_points(rows: Sequence[ParsedReply], scale: float) -> float | None:
-    return scale * tally(scored_items(rows)).mean if rows else None
+def _figures(evidence: Evidence) -> Iterator[Table]:
+    """Yields the scores with the video and blind, and the gain, of the groups of Figures 6 and 7."""
+    known, passes = {table.name: table for table in published_tables()}, answers_of(evidence)
+    for name, title in _FIGURES.items():
+        facet, levels = FIGURES[name]
+        rows: list[tuple[Cell, ...]] = []
+        for format_, scored in _SCORED.items():
+            table = known[f"{name}_{format_}"]
+            for level in levels:
+                parts = [table.column(part_name(level, setting, format_)) for setting in SETTINGS]
+                found = [value_of(part, passes) for part in parts]
+                if (video := found[0]) is not None:
+                    rows.append((scored, level, video.n, *(each.value if each else None for each in found)))
+        columns = ("format", facet, "n", "with video", "blind", "gain")
+        notes = ("Blind: the condition text_only, where it was asked. The gain is over questions with both answers.",)
+        yield Table(f"{title}, with the video and blind", columns, tuple(rows), notes, digits=2)
 
 
 def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ...], ...]:
@@ -256,32 +153,22 @@ def _key(row: ParsedReply) -> str:
     return LETTERS[place] if place < len(LETTERS) else "later"
 
 
-def _beside_the_paper(
-    video: Sequence[ParsedReply], blind: Sequence[ParsedReply], unlike_published: str
-) -> Sequence[Table]:
+def _beside_the_paper(evidence: Evidence) -> Sequence[Table]:
     numbers = published("rexsonovqa")
     rows: list[tuple[Cell, ...]] = []
     for model, cells in numbers["mcq"].items():
-        (_, lost, blind_right), (recovered, _, blind_wrong), (right, _, n) = cells
-        rows.append(
-            (
-                model,
-                right / n,
-                _free_mean(numbers["free"][model][-1]),
-                blind_right / n,
-                _free_mean([row[-1] for row in numbers["free"][model]]),
-                recovered / blind_wrong,
-                lost / blind_right,
-            )
-        )
-    ours = _own_row(video, blind)
+        right, _, n = cells[-1]
+        free = numbers["free"][model]
+        blind_free = _free_mean([row[-1] for row in free])
+        rows.append((model, right / n, _free_mean(free[-1]), _blind_accuracy(cells), blind_free, *_changed(cells)))
+    ours = _own_row(evidence)
     placed = [_rank(ours, rows, column) for column in (1, 2)]
     notes = [f"Rank of ours among {len(rows) + 1}: accuracy {placed[0] or '-'}, free mean {placed[1] or '-'}."]
     columns = ("model", "accuracy", "free mean", "blind accuracy", "blind free mean", "recovery", "loss")
     title = "The paper's models (Tables A1 to A8) and ours"
-    notes = [_NO_BLIND_RUN] if unlike_published else [*notes, _NO_BLIND_RUN]
+    notes = [_NO_BLIND_RUN] if evidence.unlike_published else [*notes, _NO_BLIND_RUN]
     return beside_published(
-        Table(title, columns, tuple(rows), tuple(notes), digits=3), [ours], unlike_published=unlike_published
+        Table(title, columns, tuple(rows), tuple(notes), digits=3), [ours], unlike_published=evidence.unlike_published
     )
 
 
@@ -290,15 +177,40 @@ def _rank(ours: Sequence[Cell], rows: Sequence[Sequence[Cell]], column: int) -> 
     return rank(value, [cast("float", row[column]) for row in rows]) if isinstance(value, float) else None
 
 
-def _own_row(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Cell, ...]:
-    (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
-    items = scored_items(video)
+def _own_row(evidence: Evidence) -> tuple[Cell, ...]:
+    items = scored_items(evidence.rows("image"))
     mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
-    cells: list[Cell] = [OURS, tally(mcq).mean if mcq else None, tally(free).mean if free else None]
-    crossed = cross_mcq([row.correct for row in mcq_blind], [row.correct for row in mcq_video]) if mcq_blind else None
-    cells.append(crossed.blind_accuracy if crossed else None)
-    cells.append(cross_free(_outcomes(free_blind), _outcomes(free_video)).blind_mean if free_blind else None)
-    return (*cells, crossed.recovery if crossed else None, crossed.loss if crossed else None)
+    cells = crossed(_crossing_table("mcq"), evidence)
+    pairs = _free_pairs(evidence)
+    return (
+        OURS,
+        tally(mcq).mean if mcq else None,
+        tally(free).mean if free else None,
+        _blind_accuracy(cells) if cells else None,
+        tally([blind for blind, _ in pairs]).mean if pairs else None,
+        *(_changed(cells) if cells else (None, None)),
+    )
+
+
+def _crossing_table(name: Format) -> PublishedTable:
+    return next(table for table in published_tables() if table.name == name)
+
+
+def _blind_accuracy(cells: Sequence[Sequence[int]]) -> float:
+    """Returns the share of questions with options that were right blind."""
+    return cells[0][-1] / cells[-1][-1]
+
+
+def _changed(cells: Sequence[Sequence[int]]) -> tuple[float | None, float | None]:
+    """Returns the recovery and the loss: of questions wrong blind those right with the video, and the other way.
+
+    A share of no questions is None.
+
+    >>> _changed(((1, 0, 1), (1, 1, 2), (2, 1, 3)))
+    (0.5, 0.0)
+    """
+    (_, lost, blind_right), (recovered, _, blind_wrong), _ = cells
+    return recovered / blind_wrong if blind_wrong else None, lost / blind_right if blind_right else None
 
 
 def _free_mean(counts: Sequence[int]) -> float:
@@ -306,71 +218,58 @@ def _free_mean(counts: Sequence[int]) -> float:
     return (2 * full + conclusion + evidence) / n
 
 
-_GEMINI_GROUPS: tuple[tuple[str, str, Callable[[OfficialFigures], tuple[float, int]]], ...] = (
-    ("multiple choice, all", "mcq_video_overall", lambda found: (100 * found.mcq.mean, found.mcq.n)),
-    ("multiple choice, type 1", "mcq_video_type1", lambda found: _share(found, TYPES[0])),
-    ("multiple choice, type 2", "mcq_video_type2", lambda found: _share(found, TYPES[1])),
-    ("multiple choice, 0-5 s", "mcq_video_0_5s", lambda found: _share(found, DURATION_BINS[0])),
-    ("multiple choice, over 20 s", "mcq_video_gt20s", lambda found: _share(found, DURATION_BINS[-1])),
-    ("free response, all", "fr_video_overall", lambda found: (found.free.mean, found.free.n)),
-    ("free response, type 2", "fr_video_type2", lambda found: _mean(found, TYPES[1])),
-    ("free response, type 3", "fr_video_type3", lambda found: _mean(found, TYPES[2])),
-    ("free response, 0-5 s", "fr_video_0_5s", lambda found: _mean(found, DURATION_BINS[0])),
-    ("free response, over 20 s", "fr_video_gt20s", lambda found: _mean(found, DURATION_BINS[-1])),
-)
+_GEMINI_GROUPS = {
+    "multiple choice, all": "mcq_video_overall",
+    "multiple choice, type 1": "mcq_video_type1",
+    "multiple choice, type 2": "mcq_video_type2",
+    "multiple choice, 0-5 s": "mcq_video_0_5s",
+    "multiple choice, over 20 s": "mcq_video_gt20s",
+    "free response, all": "fr_video_overall",
+    "free response, type 2": "fr_video_type2",
+    "free response, type 3": "fr_video_type3",
+    "free response, 0-5 s": "fr_video_0_5s",
+    "free response, over 20 s": "fr_video_gt20s",
+}
+"""For each group of section 5 with the video, the column of the published tables."""
 
 
-def _share(found: OfficialFigures, group: str) -> tuple[float, int]:
-    each = {**found.mcq_by_type, **found.mcq_by_duration}.get(group)
-    return (100 * each.mean, each.n) if each else (0.0, 0)
-
-
-def _mean(found: OfficialFigures, group: str) -> tuple[float, int]:
-    each = {**found.free_by_type, **found.free_by_duration}.get(group)
-    return (each.mean, each.n) if each else (0.0, 0)
-
-
-def _gemini_by_group(found: OfficialFigures) -> Table:
-    text = published("rexsonovqa")["text"]
+def _gemini_by_group(evidence: Evidence) -> Table:
+    columns = {column.name: column for table in published_tables() for column in table.columns}
+    text, passes = published("rexsonovqa")["text"], answers_of(evidence)
     rows = []
-    for name, key, read in _GEMINI_GROUPS:
-        value, n = read(found)
-        rows.append((name, float(text[key]), value if n else None, n))
+    for name, key in _GEMINI_GROUPS.items():
+        found = value_of(columns[key], passes)
+        rows.append((name, float(text[key]), found.value if found else None, found.n if found else 0))
     title = f"{_GEMINI} as section 5 prints it, and ours (percent right; mean of 0 to 2)"
     note = "The paper's free-response numbers here are recoded; see the benchmark's README."
     return Table(title, ("group", _GEMINI, OURS, "n"), tuple(rows), (note,), digits=2)
 
 
-def _crossings(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> list[Table]:
-    (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
-    found = []
-    if mcq_blind:
-        mcq = cross_mcq([row.correct for row in mcq_blind], [row.correct for row in mcq_video])
-        columns = ("blind", *(f"video {name}" for name in MCQ_OUTCOMES), "total")
-        found.append(Table("Multiple choice, blind against video", columns, crossing_rows(mcq.cells, MCQ_OUTCOMES)))
-    if free_blind:
-        free = cross_free(_outcomes(free_blind), _outcomes(free_video))
-        columns = ("blind", *(f"video {name}" for name in FREE_OUTCOMES), "total")
-        note = f"With video {free.improved} better, {free.same} the same, {free.worse} worse."
-        rows = crossing_rows(free.cells, FREE_OUTCOMES)
-        found.append(Table("Free response, blind against video", columns, rows, (note,)))
-    return found
+_CROSSED: dict[Format, tuple[str, tuple[str, ...]]] = {
+    "mcq": ("Multiple choice", MCQ_OUTCOMES),
+    "free": ("Free response", FREE_OUTCOMES),
+}
 
 
-Pairing = tuple[Sequence[ParsedReply], Sequence[ParsedReply]]
+def _crossings(evidence: Evidence) -> Iterator[Table]:
+    for format_, (title, outcomes) in _CROSSED.items():
+        cells = crossed(_crossing_table(format_), evidence)
+        if cells is not None:
+            columns = ("blind", *(f"video {name}" for name in outcomes), "total")
+            notes = () if format_ == "mcq" else (_better_or_worse(_free_pairs(evidence)),)
+            yield Table(f"{title}, blind against video", columns, crossing_rows(cells, outcomes), notes)
 
 
-def _paired(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Pairing, Pairing]:
-    with_video = {row.question.id: row for row in video}
-    blind = [row for row in blind if not (row.unscored or with_video[row.question.id].unscored)]
-    mcq = [row for row in blind if not is_rubric(row.question)]
-    free = [row for row in blind if is_rubric(row.question)]
-    return (mcq, [with_video[row.question.id] for row in mcq]), (free, [with_video[row.question.id] for row in free])
+def _better_or_worse(pairs: Sequence[tuple[ScoredItem, ScoredItem]]) -> str:
+    gains = [video.score - blind.score for blind, video in pairs]
+    better, same, worse = (sum(is_so) for is_so in zip(*((g > 0, g == 0, g < 0) for g in gains), strict=True))
+    return f"With video {better} better, {same} the same, {worse} worse."
 
 
-def _answered(rows: Sequence[ParsedReply]) -> list[ParsedReply]:
-    return [row for row in rows if row.prediction is not None]
-
-
-def _outcomes(rows: Sequence[ParsedReply]) -> list[FreeOutcome]:
-    return [FreeOutcome(item.score, item.error_type) for item in scored_items(rows)]
+def _free_pairs(evidence: Evidence) -> list[tuple[ScoredItem, ScoredItem]]:
+    """Returns the scores of the free responses that have one both blind and with the video."""
+    video = {row.question.id: row for row in evidence.rows("image") if not row.unscored}
+    blind = [row for row in evidence.rows("text_only") if row.prediction is not None and is_rubric(row.question)]
+    both = [row for row in blind if not row.unscored and row.question.id in video]
+    seen = [video[row.question.id] for row in both]
+    return list(zip(scored_items(both), scored_items(seen), strict=True))

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from medtune.data.types import Condition, Question
 from medtune.eval.statistics.patient_swaps import mcnemar_exact
@@ -55,27 +56,33 @@ def majority(answers: Sequence[str | None]) -> str | None:
     return None if others and others[0][1] == times else best
 
 
-def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
-    """Returns the numbers of questions by outcome; None is no answer."""
-    pairs = Counter(
-        (first == question.answer, second == question.answer)
-        for question, first, second in zip(questions, with_, without, strict=True)
-    )
-    return Paired(pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False])
+class OrganPair(NamedTuple):
+    """Whether a question was answered right with the organ named in its prompt, and without."""
+
+    question: Question
+    with_organ: bool
+    without: bool
 
 
-def outcomes(evidence: PhaseAnswers) -> Paired | None:
-    """Returns the outcomes of the questions with options that were asked with both prompts; None if there are none.
+def counted_pairs(found: Sequence[OrganPair]) -> Paired:
+    """Returns the numbers of questions by outcome."""
+    counts = Counter((pair.with_organ, pair.without) for pair in found)
+    return Paired(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+
+
+def pairs(evidence: PhaseAnswers) -> list[OrganPair]:
+    """Returns the outcomes of the questions with options that were asked with both prompts.
 
     The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
     "without_anatomy", which is needed with official prompts, or else those to the condition "image".
     """
     with_ = votes(evidence, "with_anatomy")
     without = (votes(evidence, "without_anatomy") or votes(evidence, "image")) if with_ else {}
-    asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
-    if not asked:
-        return None
-    return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
+    return [
+        OrganPair(each, majority(with_[each.id]) == each.answer, majority(without[each.id]) == each.answer)
+        for each in evidence.questions
+        if each.id in with_ and each.id in without
+    ]
 
 
 def votes(evidence: PhaseAnswers, condition: Condition) -> dict[str, list[str | None]]:

@@ -1,7 +1,7 @@
 """The paper's tables of results with the measures of their cells: Tables 1 to 3."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from medtune.benchmarks import published
@@ -9,10 +9,10 @@ from medtune.benchmarks.u2_bench import table1_row
 from medtune.benchmarks.u2_bench.metrics import instruction_following, macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
-from medtune.benchmarks.u2_bench.organ_named import Paired, majority, votes
+from medtune.benchmarks.u2_bench.organ_named import counted_pairs, pairs
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DETECTION, VALUE
-from medtune.data.types import Condition, Question
+from medtune.data.types import Condition
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import count, counted, of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedInterval, PublishedColumn, PublishedTable
@@ -23,7 +23,7 @@ _WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 def published_tables() -> Sequence[PublishedTable]:
     """Returns the tables `table1`, `table2` and `table3`."""
-    return published_table1(), published_table2(), _table3()
+    return published_table1(), published_table2(), published_table3()
 
 
 def published_table1() -> PublishedTable:
@@ -117,22 +117,25 @@ def published_table2() -> PublishedTable:
     return PublishedTable("table2", title, f"{_SOURCE}, Table 2", (column,), cells, notes)
 
 
-_OUTCOMES: dict[str, Callable[[bool, bool], bool]] = {
-    "both_correct": lambda with_, without: with_ and without,
-    "only_with": lambda with_, without: with_ and not without,
-    "only_without": lambda with_, without: without and not with_,
-    "both_wrong": lambda with_, without: not with_ and not without,
+_OUTCOMES: dict[str, tuple[str, tuple[bool, bool]]] = {
+    "both right": ("both_correct", (True, True)),
+    "only with": ("only_with", (True, False)),
+    "only without": ("only_without", (False, True)),
+    "both wrong": ("both_wrong", (False, False)),
 }
+"""For each column of counts its name in published.json, and which answers are right: with the organ, without."""
 
 
-def _table3() -> PublishedTable:
+def published_table3() -> PublishedTable:
+    """Returns Table 3: diagnosis with the organ named in the prompt, and without, by majority of all passes."""
     printed = published("u2_bench")["anatomy"]
-    asked = sum(printed[name] for name in _OUTCOMES)
+    counts = {name: printed[key] for name, (key, _) in _OUTCOMES.items()}
+    asked = sum(counts.values())
     columns = (
         *(
             PublishedColumn(
                 name,
-                counted(partial(_outcome, is_one=is_one)),
+                counted(partial(_outcome, wanted=wanted)),
                 ("zero_shot",),
                 _WITH_OR_WITHOUT,
                 count,
@@ -140,40 +143,34 @@ def _table3() -> PublishedTable:
                 printed_digits=0,
                 higher_is_better=None,
             )
-            for name, is_one in _OUTCOMES.items()
+            for name, (_, wanted) in _OUTCOMES.items()
         ),
-        PublishedColumn("chi2", partial(_chi2, name="chi2"), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=2),
-        PublishedColumn(
-            "p", partial(_chi2, name="chi2_p"), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=7,
-            higher_is_better=None,
-        ),
-    )  # fmt: skip
-    cells = {printed["model"]: {each.name: float(printed[each.name]) for each in columns}}
+        _of_test("chi2", "chi2", digits=2),
+        _of_test("chi2 p", "chi2_p", digits=6),
+        _of_test("exact p", "exact_p", digits=6),
+    )
+    shown = {name: float(value) for name, value in counts.items()}
+    cells = {printed["model"]: {**shown, "chi2": printed["chi2"], "chi2 p": printed["p"]}}
     notes = (
         f"The paper asks {asked} cases of the breast and the thyroid, five times each, and takes the majority.",
-        "It calls its test exact; the printed values are the uncorrected chi-square's.",
+        "It calls its test exact; its printed values are the uncorrected chi-square's.",
     )
-    title = "U2-Bench, Table 3: the organ named in the prompt, or not"
+    title = "U2-Bench, Table 3: the organ named in the prompt, or not; majority of all passes"
     return PublishedTable("table3", title, f"{_SOURCE}, Table 3", columns, cells, notes)
 
 
-def _pairs(answers: Answers) -> list[tuple[Question, bool, bool]]:
-    found = answers.get("zero_shot")
-    if found is None:
-        return []
-    with_, without = (votes(found, condition) for condition in _WITH_OR_WITHOUT)
-    asked = [question for question in found.questions if question.id in with_ and question.id in without]
-    return [(q, majority(with_[q.id]) == q.answer, majority(without[q.id]) == q.answer) for q in asked]
+def _of_test(name: str, of: str, *, digits: int) -> PublishedColumn:
+    return PublishedColumn(
+        name, partial(_tested, name=of), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=digits, higher_is_better=None
+    )
 
 
-def _outcome(answers: Answers, *, is_one: Callable[[bool, bool], bool]) -> list[tuple[bool, str]]:
-    return [(is_one(with_, without), question.patient_id) for question, with_, without in _pairs(answers)]
+def _outcome(answers: Answers, *, wanted: tuple[bool, bool]) -> list[tuple[bool, str]]:
+    found = pairs(answers["zero_shot"]) if "zero_shot" in answers else []
+    return [((pair.with_organ, pair.without) == wanted, pair.question.patient_id) for pair in found]
 
 
-def _chi2(answers: Answers, *, name: str) -> CellValue | None:
-    pairs = _pairs(answers)
-    if not pairs:
-        return None
-    counts = [sum(is_one(with_, without) for _, with_, without in pairs) for is_one in _OUTCOMES.values()]
-    value: float = getattr(Paired(*counts), name)
-    return CellValue(value, len(pairs))
+def _tested(answers: Answers, *, name: str) -> CellValue | None:
+    found = pairs(answers["zero_shot"]) if "zero_shot" in answers else []
+    value: float = getattr(counted_pairs(found), name)
+    return CellValue(value, len(found)) if found else None

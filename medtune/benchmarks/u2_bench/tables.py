@@ -8,9 +8,9 @@ from medtune.benchmarks.u2_bench import table1_row
 from medtune.benchmarks.u2_bench.metrics import METRICS, has_every_task, judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
-from medtune.benchmarks.u2_bench.organ_named import Paired, outcomes
+from medtune.benchmarks.u2_bench.organ_named import pairs
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
-from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2
+from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2, published_table3
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.eval.benchmark import Evidence, PublishedNumber
 from medtune.eval.judge.verdicts import verdict_table
@@ -58,9 +58,11 @@ def _by_anatomy(rows: Sequence[ParsedReply]) -> Table:
 
 def repeat_tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the tables of all passes together: the majority with and without the organ, and a judge's verdicts."""
-    found = outcomes(evidence)
+    anatomy = tables_of_run(
+        published_table3(), {"ours": answers_of(evidence)}, unlike_published=evidence.unlike_published
+    )
     return (
-        *([_anatomy(found)] if found else []),
+        *(anatomy if pairs(evidence) else []),
         *verdict_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
     )
 
@@ -163,26 +165,6 @@ def _kinds(replies: Sequence[ParsedReply]) -> Table:
         notes=("Printed: one model that the paper does not name. Mistakes inside a report need a reader.",),
         digits=2,
     )
-
-
-def _anatomy(found: Paired) -> Table:
-    printed = published("u2_bench")["anatomy"]
-    paper = Paired(printed["both_correct"], printed["only_with"], printed["only_without"], printed["both_wrong"])
-    columns = ("both right", "only with", "only without", "both wrong", "chi2", "chi2 p", "exact p")
-    return Table(
-        title="U2-Bench, Table 3: the organ named in the prompt, or not; majority of all passes",
-        columns=("model", *columns),
-        rows=tuple(
-            (name, *_counts(each), each.chi2, each.chi2_p, each.exact_p)
-            for name, each in ((printed["model"], paper), ("ours", found))
-        ),
-        notes=("The paper calls its test exact; its printed values are the uncorrected chi-square's.",),
-        digits=6,
-    )
-
-
-def _counts(found: Paired) -> tuple[int, int, int, int]:
-    return found.both_right, found.only_with, found.only_without, found.both_wrong
 
 
 def _text(row: ParsedReply) -> str:

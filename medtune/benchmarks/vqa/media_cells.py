@@ -10,7 +10,7 @@ from pathlib import Path
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS, cell_text
-from medtune.data.media.videos.container import VIDEO_SUFFIXES
+from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
 from medtune.data.raw.named_files import MEDIA_SUFFIXES, NamedFiles, why_several
@@ -42,6 +42,7 @@ class MediaCells:
     scratch: Path  # The folder for files that exist nowhere else: fetched ones, and those inside the table.
     fetcher: Fetcher
     needs_files: bool = True  # Whether a row is an error if its file is missing.
+    frames_per_s: float | None = None  # Those of cines that do not say their own.
 
     def refs(self, cell: object, kind: MediaKind, place: Place, field: str, part: MediaPart) -> tuple[MediaRef, ...]:
         """Returns the media items that a cell names, in their order; none for an empty cell.
@@ -129,7 +130,8 @@ def media_reader(
 ) -> MediaCells:
     """Returns the reader of media in these folders, or in the one that the user names."""
     searched = (*options.media_folders, *folders)
-    return MediaCells(searched, NamedFiles(searched, options.media_folder), scratch, Fetcher(), needs_files)
+    named = NamedFiles(searched, options.media_folder)
+    return MediaCells(searched, named, scratch, Fetcher(), needs_files, options.frames_per_s)
 
 
 def with_media_column(
@@ -209,7 +211,8 @@ def _kind_of(path: Path, column: MediaKind) -> MediaKind:
     name = path.name.lower()
     if name.endswith(NIFTI_SUFFIXES) or path.is_dir():
         return "volume"
-    return "video" if name.endswith(VIDEO_SUFFIXES) else column
+    # A GIF may be a still picture, which its column says.
+    return "video" if name.endswith(VIDEO_SUFFIXES) and not name.endswith(GIF_SUFFIX) else column
 
 
 def _ref(path: Path, kind: MediaKind, place: Place, part: MediaPart, reader: MediaCells) -> MediaRef:
@@ -225,7 +228,8 @@ def _ref(path: Path, kind: MediaKind, place: Place, part: MediaPart, reader: Med
     if kind == "video":
         if len(boxes) > 1:
             raise place.error("a film has one box, the part of its frames that is shown.", field="box")
-        return MediaRef(path, kind=kind, start_s=start, end_s=end, region=boxes[0] if boxes else None)
+        region, rate = boxes[0] if boxes else None, reader.frames_per_s
+        return MediaRef(path, kind=kind, start_s=start, end_s=end, region=region, frames_per_s=rate)
     return MediaRef(path, boxes=boxes, kind=kind, masks=masks)
 
 

@@ -1,18 +1,14 @@
-"""Decompresses DICOM pixels that pydicom has no decoder of: JPEG Lossless, JPEG-LS, and JPEG of 12 bits.
+"""Decodes the pixels of DICOM files, those in JPEG Lossless, JPEG-LS, HTJ2K and JPEG of 12 bits too.
 
-SimpleITK, which medtune needs in any case, carries GDCM, which decodes them. It is given a file with the pixels and
-their layout alone, so that no message of it can quote the patient.
+pydicom and Pillow decode the other encodings. imagecodecs decodes these from a frame's bytes alone, so that no message
+of it can quote the patient, and ends no process over damaged ones, as GDCM for Python does.
 
 Source: DICOM PS3.5 A.4 (transfer syntaxes) and 8.2 (compressed pixels).
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,80 +17,79 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-_LAYOUT = (
-    "SamplesPerPixel", "PlanarConfiguration", "NumberOfFrames", "Rows", "Columns", "BitsAllocated", "BitsStored",
-    "HighBit", "PixelRepresentation", "PixelData",
-)  # fmt: skip
-_STDERR = 2
+_END_OF_IMAGE, _PADDING = b"\xff\xd9", 16
 _SUBSAMPLED = "YBR_FULL_422"
+_Decode = Callable[[bytes], NDArray[np.generic]]
 
 
-def is_for_gdcm(dataset: Dataset) -> bool:
-    """Returns whether the pixels are compressed in a way that GDCM decodes and pydicom alone does not."""
+def has_decoder(dataset: Dataset) -> bool:
+    """Returns whether the pixels are compressed in a way that pydicom and Pillow leave to others."""
+    return _decoder(dataset) is not None
+
+
+def stored_values(dataset: Dataset) -> NDArray[np.generic]:
+    """Returns the stored values of a file's pixels, of all its frames, in the colours in which pydicom gives them."""
+    from pydicom.pixels.utils import pixel_array
+
+    if (decode := _decoder(dataset)) is not None:
+        _decompress(dataset, decode)
+    return pixel_array(dataset)
+
+
+def _decoder(dataset: Dataset) -> _Decode | None:
+    import imagecodecs
     from pydicom import uid
-    from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
-    if syntax == uid.JPEGExtended12Bit:
-        return int(dataset.get("BitsStored") or 0) > 8
-    lossless = (uid.JPEGLossless, uid.JPEGLosslessSV1, uid.JPEGLSLossless, uid.JPEGLSNearLossless)
-    return syntax in lossless and not get_decoder(syntax).is_available
+    if syntax in (uid.JPEGLosslessSV1, uid.JPEGLossless) or (
+        syntax == uid.JPEGExtended12Bit and int(dataset.get("BitsStored") or 0) > 8
+    ):
+        is_colour = int(dataset.get("SamplesPerPixel") or 1) == 3
+        # The values as they are: what colours they mean is said in the header.
+        kept = "RGB" if is_colour else "GRAYSCALE"
+        return lambda frame: np.asarray(imagecodecs.jpeg8_decode(_whole(frame), colorspace=kept, outcolorspace=kept))
+    if syntax in (uid.JPEGLSLossless, uid.JPEGLSNearLossless):
+        return lambda frame: np.asarray(imagecodecs.jpegls_decode(frame))
+    if syntax in (uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL, uid.HTJ2K):
+        return lambda frame: np.asarray(imagecodecs.htj2k_decode(frame))
+    return None
 
 
-def decompress(dataset: Dataset) -> None:
-    """Replaces pixels that only GDCM decodes by the same pixels without compression; leaves others as they are."""
-    if not is_for_gdcm(dataset):
-        return
+def _whole(frame: bytes) -> bytes:
+    """Returns a JPEG that has its end, without which the decoder would fill the rest with one value."""
+    if _END_OF_IMAGE not in frame[-_PADDING:]:
+        raise ValueError("a frame has no end")
+    return frame
+
+
+def _decompress(dataset: Dataset, decode: _Decode) -> None:
+    """Replaces compressed pixels by the same pixels without compression."""
+    from pydicom.encaps import generate_frames
     from pydicom.uid import ExplicitVRLittleEndian
 
-    sign, allocated = "i" if int(dataset.get("PixelRepresentation") or 0) else "u", int(dataset.BitsAllocated)
-    values = _decoded(dataset).astype(f"<{sign}{allocated // 8}")
-    content = values.tobytes()
+    number, samples = int(dataset.get("NumberOfFrames") or 1), int(dataset.get("SamplesPerPixel") or 1)
+    size = (int(dataset.Rows), int(dataset.Columns), *([samples] if samples > 1 else []))
+    frames = [decode(frame) for frame in generate_frames(dataset.PixelData, number_of_frames=number)]
+    if len(frames) != number or any(frame.shape != size for frame in frames):
+        raise ValueError("the frames have another size or number than the header says")
+    content = _as_said(np.stack(frames), dataset).tobytes()
     dataset.PixelData = content + b"\0" * (len(content) % 2)
-    dataset["PixelData"].VR = "OB" if allocated <= 8 else "OW"
+    dataset["PixelData"].VR = "OB" if int(dataset.BitsAllocated) <= 8 else "OW"
     dataset["PixelData"].is_undefined_length = False
     dataset.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    if int(dataset.get("SamplesPerPixel") or 1) > 1:
+    if samples > 1:
         dataset.PlanarConfiguration = 0
     if dataset.PhotometricInterpretation == _SUBSAMPLED:
         dataset.PhotometricInterpretation = "YBR_FULL"
 
 
-def _decoded(dataset: Dataset) -> NDArray[np.generic]:
-    """Returns the stored values as GDCM decodes them, without any change of colours or scale."""
-    import SimpleITK
-    from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import SecondaryCaptureImageStorage, generate_uid
-
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = SecondaryCaptureImageStorage
-    meta.MediaStorageSOPInstanceUID = generate_uid()
-    meta.TransferSyntaxUID = dataset.file_meta.TransferSyntaxUID
-    bare = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    bare.SOPClassUID, bare.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
-    for name in _LAYOUT:
-        if name in dataset:
-            bare[name] = dataset[name]
-    bare.PhotometricInterpretation = "RGB" if int(dataset.get("SamplesPerPixel") or 1) == 3 else "MONOCHROME2"
-    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
-    with tempfile.TemporaryDirectory(prefix="medtune-") as folder:
-        path = Path(folder) / "pixels.dcm"
-        bare.save_as(path, enforce_file_format=True)
-        reader = SimpleITK.ImageFileReader()
-        reader.SetImageIO("GDCMImageIO")
-        reader.SetFileName(str(path))
-        with _quiet():
-            return np.asarray(SimpleITK.GetArrayFromImage(reader.Execute()))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hides what GDCM's JPEG decoders print: they try one precision after another, and say of each that it fails."""
-    kept, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, _STDERR)
-        yield
-    finally:
-        os.dup2(kept, _STDERR)
-        os.close(kept)
-        os.close(nowhere)
+def _as_said(values: NDArray[np.generic], dataset: Dataset) -> NDArray[np.generic]:
+    """Returns decoded values in the type that the header names; decoders know no sign."""
+    allocated, stored = int(dataset.BitsAllocated), int(dataset.BitsStored)
+    if allocated not in (8, 16, 32) or not 0 < stored <= allocated:
+        raise ValueError("the header names no type of values")
+    whole = values.astype(f"<u{allocated // 8}")
+    if int(dataset.get("PixelRepresentation") or 0) == 0:
+        return whole
+    spare = allocated - stored
+    return np.asarray((whole << spare).view(f"<i{allocated // 8}") >> spare)

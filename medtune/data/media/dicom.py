@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.compressed_dicom import decompress, is_for_gdcm
+from medtune.data.media.compressed_dicom import has_decoder, stored_values
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -65,11 +65,12 @@ class Cine(NamedTuple):
     duration_s: float  # The second at which the last frame ends.
 
 
-def decode_cine(path: Path) -> Cine:
+def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
     """Returns the frames of a cine DICOM file, decoded as `decode_dicom` decodes an image, and their times.
 
     Grey values that need stretching are stretched alike in all frames. The times come from Frame Time Vector, Frame
-    Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used.
+    Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used. Where it has none,
+    they follow from the frames a second that are given.
 
     Source: DICOM PS3.3 C.7.6.5.
     """
@@ -77,14 +78,36 @@ def decode_cine(path: Path) -> Cine:
     frames_THWC = _decoded(path, dataset)
     if frames_THWC.ndim == 3:
         frames_THWC = frames_THWC[None]
-    steps_ms = _steps_ms(dataset, len(frames_THWC))
+    steps_ms = _told_steps_ms(path, dataset, len(frames_THWC))
+    if steps_ms is None and frames_per_s is not None:
+        steps_ms = np.full(len(frames_THWC), _per_s(frames_per_s))
     if steps_ms is None:
         raise ValueError(
             f"{path}: the file does not say how fast its frames follow on one another (no Frame Time, Frame Time "
-            "Vector, Cine Rate or Recommended Display Frame Rate). Export it as MP4."
+            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (medtune prepare --frames-per-s N), or "
+            "export it as MP4."
         )
     ends_s = np.cumsum(steps_ms) / 1000
     return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))
+
+
+def _told_steps_ms(path: Path, dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
+    """Returns the milliseconds from each frame to the next as the file tells them; None where it tells none."""
+    try:
+        steps_ms = _steps_ms(dataset, num_frames)
+    # The error would quote the header.
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError, KeyError):
+        steps_ms = np.full(num_frames, np.nan)
+    if steps_ms is not None and not (np.isfinite(steps_ms) & (steps_ms > 0) & (steps_ms < _LONGEST_STEP_MS)).all():
+        raise ValueError(
+            f"{path}: {', '.join(_TIME_TAGS)}: one of these is no time or rate of frames. Correct the tag, or take it "
+            "out, and say the rate: medtune prepare --frames-per-s N"
+        )
+    return steps_ms
+
+
+_LONGEST_STEP_MS = 1e6
+"""No cine shows a frame for a quarter of an hour (our own choice)."""
 
 
 def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
@@ -109,11 +132,38 @@ def is_dicom(path: Path) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
+def says_burned_in(path: Path) -> bool:
+    """Returns whether a DICOM file, or one of a folder, says that text is burned into its pixels; others say nothing.
+
+    Source: DICOM PS3.3 C.7.6.1 (Burned In Annotation).
+    """
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not file.is_file() or not is_dicom(file):
+            continue
+        import pydicom
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # A file that is broken is refused where its pixels are read.
+            try:
+                said = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=["BurnedInAnnotation"])
+                if str(said.get("BurnedInAnnotation") or "").strip().upper() == "YES":
+                    return True
+            except Exception:
+                continue
+    return False
+
+
 def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _to_rgb(dataset)
+            pixels = _to_rgb(dataset)
+            if pixels.ndim not in (3, 4) or pixels.shape[-1] != 3 or (pixels.ndim == 4) != (_num_frames(dataset) > 1):
+                raise _WrongTagError(
+                    "SamplesPerPixel (0028,0002) and PhotometricInterpretation (0028,0004) do not fit one another"
+                )
+            return pixels
         except _WrongTagError as error:
             raise ValueError(f"{path}: {error}. Correct the tag, or take it out.") from None
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
@@ -122,8 +172,8 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
                 raise ValueError(f"{path}: {wrong}. Correct the tag, or take it out.") from None
             if (unread := _unread_encoding(dataset)) is not None:
                 raise ValueError(
-                    f"{path}: its pixels are compressed as {unread}, which no installed package decodes. Decompress it "
-                    "(gdcmconv --raw), or install pylibjpeg with its plugins."
+                    f"{path}: its pixels are compressed as {unread}, which nothing here decodes. Decompress it "
+                    "(gdcmconv --raw), or export it as PNG or MP4."
                 ) from None
             raise ValueError(
                 f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated or damaged. "
@@ -135,8 +185,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     """Returns the name of a file's encoding if pydicom has no decoder of it, else None."""
     from pydicom.pixels.decoders.base import get_decoder
 
-    syntax = dataset.file_meta.TransferSyntaxUID
-    if is_for_gdcm(dataset):
+    syntax = dataset.file_meta.get("TransferSyntaxUID")
+    if syntax is None or has_decoder(dataset):
         return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
@@ -146,6 +196,14 @@ def _unread_encoding(dataset: Dataset) -> str | None:
 
 def _wrong_tag(dataset: Dataset) -> str | None:
     """Returns which tag of a file whose pixels do not decode has no sense, and what it should be; else None."""
+    try:
+        return _odd_tag(dataset)
+    # The error of a tag that is no number would quote it.
+    except Exception:
+        return None
+
+
+def _odd_tag(dataset: Dataset) -> str | None:
     width = dataset.get("WindowWidth")
     least = 1 if str(dataset.get("VOILUTFunction") or "LINEAR") == "LINEAR" else 0
     if width is not None and not dataset.get("VOILUTSequence"):
@@ -157,6 +215,8 @@ def _wrong_tag(dataset: Dataset) -> str | None:
         return f"BitsAllocated (0028,0100) is {allocated}, wanted 1, 8, 16, 32 or 64"
     if not 0 < stored <= allocated:
         return f"BitsStored (0028,0101) is {stored}, wanted 1 to BitsAllocated ({allocated})"
+    if (samples := dataset.get("SamplesPerPixel")) not in (None, 1, 3):
+        return f"SamplesPerPixel (0028,0002) is {int(samples)}, wanted 1 or 3"
     if min(int(dataset.Rows or 0), int(dataset.Columns or 0)) < 1:
         return f"Rows (0028,0010) and Columns (0028,0011) are {dataset.Rows} and {dataset.Columns}, wanted at least 1"
     return None
@@ -165,7 +225,13 @@ def _wrong_tag(dataset: Dataset) -> str | None:
 def dicom_size(path: Path) -> tuple[int, int]:
     """Returns the (width, height) of a DICOM image from its header."""
     dataset = _read(path)
-    return int(dataset.Columns), int(dataset.Rows)
+    try:
+        width, height = int(dataset.Columns), int(dataset.Rows)
+    except (ValueError, TypeError):
+        width, height = 0, 0
+    if min(width, height) < 1:
+        raise ValueError(f"{path}: Rows (0028,0010) and Columns (0028,0011) have to be numbers of at least 1.")
+    return width, height
 
 
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
@@ -184,20 +250,21 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
         warnings.simplefilter("ignore")
         try:
             dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
-            num_frames = int(dataset.get("NumberOfFrames") or 1)
+            num_frames, kind = _num_frames(dataset), _sop_class(dataset)
+            getattr(dataset, "file_meta", {}).get("TransferSyntaxUID")  # Is converted now.
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if _sop_class(dataset) == "Media Storage Directory Storage":
+    if kind == "Media Storage Directory Storage":
         raise ValueError(
             f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
             "these."
         )
     if num_frames > 1 and not is_cine:
-        is_scan = _sop_class(dataset).startswith("Enhanced")
+        is_scan = kind.startswith("Enhanced")
         how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
         raise ValueError(
             f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "
@@ -213,6 +280,10 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
     return dataset
 
 
+def _num_frames(dataset: Dataset) -> int:
+    return int(dataset.get("NumberOfFrames") or 1)
+
+
 def _sop_class(dataset: Dataset) -> str:
     from pydicom.uid import UID
 
@@ -221,11 +292,9 @@ def _sop_class(dataset: Dataset) -> str:
 
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_color_lut
-    from pydicom.pixels.utils import pixel_array
 
-    decompress(dataset)
+    stored = stored_values(dataset)
     interpretation = str(dataset.PhotometricInterpretation)
-    stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)
     if interpretation in _GREY:
         grey = _grey(stored, dataset, stored_range)
@@ -235,9 +304,36 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
             grey[is_padding] = 0
         return np.repeat(grey[..., None], 3, axis=-1)
     if interpretation == _PALETTE:
+        highest = _plain_palette(dataset)
         colours = apply_color_lut(stored, dataset)
-        return _scale(colours[..., :3], _Range(0.0, float(np.iinfo(colours.dtype).max)))
+        # Entries of 8 bits may stand in 16, whatever the descriptor says.
+        is_narrow = colours.dtype.itemsize == 1 or 0 < highest <= 255
+        return _scale(colours[..., :3], _Range(0.0, 255.0 if is_narrow else 65535.0))
     return _scale(stored, stored_range)
+
+
+def _plain_palette(dataset: Dataset) -> int:
+    """Writes the entries of a palette in little endian, which alone pydicom reads, and returns the highest of them.
+
+    A file may give them as numbers, or in the order of a big-endian file; 0 stands for a palette in segments.
+    """
+    highest = 0
+    for colour in ("Red", "Green", "Blue"):
+        name = f"{colour}PaletteColorLookupTableData"
+        data = dataset.get(name)
+        if data is None:
+            continue
+        entries = int(dataset[f"{colour}PaletteColorLookupTableDescriptor"].value[0]) or 2**16
+        if not isinstance(data, bytes):
+            values = np.atleast_1d(np.asarray(data)).astype("<u2")
+        elif len(data) < 2 * entries:
+            values = np.frombuffer(data, "u1")
+        else:
+            is_little = dataset.file_meta.TransferSyntaxUID.is_little_endian
+            values = np.frombuffer(data, "<u2" if is_little else ">u2").astype("<u2")
+        dataset[name].VR, dataset[name].value = "OW", values.tobytes()
+        highest = max(highest, int(values.max()))
+    return highest
 
 
 def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:

@@ -67,6 +67,7 @@ FORMATS = ("PNG", "JPEG", "TIFF")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _PICTURE_WITH_OTHERS = "MPO"
 """What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
+_GIF = b"GIF8"
 _JPEG_HEAD_BYTES = 2**16
 RED = (255, 0, 0)
 STROKE_SHARE = 1 / 200
@@ -202,6 +203,11 @@ def _open(path: Path) -> Iterator[PIL.Image.Image]:
     except PIL.Image.DecompressionBombError:
         raise ValueError(_too_large(path)) from None
     except PIL.UnidentifiedImageError:
+        file.seek(0)
+        if file.read(4) == _GIF:
+            raise ValueError(
+                f"{path}: this is a GIF. Save a still picture as PNG, or call the column of a moving one video."
+            ) from None
         if (other := other_format(path)) is not None:
             raise ValueError(f"{path}: {other}, and call its column volume.") from None
         raise ValueError(
@@ -276,19 +282,3 @@ def _broken(path: Path, error: BaseException) -> str:
 
 def _too_large(path: Path) -> str:
     return f"{path}: the image claims more than {2 * (PIL.Image.MAX_IMAGE_PIXELS or 0):,} pixels. Scale it down first."
-
-
-def read_metaimage(path: Path) -> NDArray[np.uint8]:
-    """Returns the numbers in a MetaImage file, slowest axis first: (H, W), (frames, H, W) or (H, W, channels)."""
-    # SimpleITK loads slowly, and only these files need it.
-    import SimpleITK as sitk  # noqa: N813
-
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file. Copy it from the release.")
-    try:
-        stored = sitk.GetArrayFromImage(sitk.ReadImage(str(path)))
-    except RuntimeError as error:
-        raise ValueError(f"{path}: no readable MetaImage (truncated?). Copy or download it again.") from error
-    if not np.issubdtype(stored.dtype, np.integer) or stored.min() < 0 or stored.max() > 255:
-        raise ValueError(f"{path}: wanted whole numbers from 0 to 255, got {stored.dtype} up to {stored.max()}.")
-    return np.asarray(stored, dtype=np.uint8)

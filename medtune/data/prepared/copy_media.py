@@ -1,10 +1,10 @@
 """Copies media files into a prepared folder, each once, under a name made from its content.
 
 An image is decoded and saved as PNG. A video is checked by its packets and by all of its frames, and linked; a cine
-DICOM is decoded and saved without loss. A NIfTI volume is decoded as a check and linked, because a copy of ten thousand
-scans would fill the disk. Where a video or a NIfTI file holds free text, a copy without it is made: frames and voxels
-are the same. A DICOM series is decoded and saved on its own grid, so that no header survives. An array
-without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
+DICOM and an animated GIF are decoded and saved without loss. A NIfTI volume is decoded as a check and linked, because a
+copy of ten thousand scans would fill the disk. Where a video or a NIfTI file holds free text, a copy without it is
+made: frames and voxels are the same. A DICOM series is decoded and saved on its own grid, so that no header survives.
+An array without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import check_box, decode_image
-from medtune.data.media.videos.container import VIDEO_SUFFIXES, check_frames, copy_without_texts, has_texts
+from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES, check_frames, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
-from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
+from medtune.data.media.videos.read import Extent, check_clip, read_whole_frames, video_extent, write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, without_texts, write_nifti
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRAY
 from medtune.data.media.volumes.formats.stored_volume import ENCODING_SUFFIX as ENCODING
@@ -74,6 +74,7 @@ class CopyUnit(NamedTuple):
     # The paths and what is stored: an image, a video, a volume, a mask or an encoding.
     files: tuple[tuple[Path, Stored], ...]
     draw: MediaDraw | None = None  # Draws the files; None for files that are there.
+    frames_per_s: float | None = None  # Those of a cine that does not say its own.
 
 
 Work = Callable[[Sequence[CopyUnit]], Sequence[Sequence[CopiedFile | str]]]
@@ -83,14 +84,16 @@ Work = Callable[[Sequence[CopyUnit]], Sequence[Sequence[CopiedFile | str]]]
 def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, MediaDraw]) -> list[CopyUnit]:
     """Returns the units of work that a source's media are, in its order; each file is in one of them."""
     stored: dict[Path, Stored] = {}
+    rates: dict[Path, float | None] = {}
     for items in media.values():
         for ref in items:
+            rates.setdefault(ref.path, ref.frames_per_s)
             for path, what in _files(ref):
                 stored.setdefault(path, what)
     drawn: dict[Path, list[tuple[Path, Stored]]] = {}
     for path, what in stored.items():
         drawn.setdefault(draws[path].folder if path in draws else path, []).append((path, what))
-    return [CopyUnit(tuple(files), draws.get(files[0][0])) for files in drawn.values()]
+    return [CopyUnit(tuple(files), draws.get(files[0][0]), rates.get(files[0][0])) for files in drawn.values()]
 
 
 def copy_unit(unit: CopyUnit, folder: Path) -> list[CopiedFile | str]:
@@ -99,7 +102,7 @@ def copy_unit(unit: CopyUnit, folder: Path) -> list[CopiedFile | str]:
     This is the work that several processes share.
     """
     if unit.draw is None:
-        return [_copied(path, what, folder) for path, what in unit.files]
+        return [_copied(path, what, folder, unit.frames_per_s) for path, what in unit.files]
     # A process that died may have left a part of them.
     shutil.rmtree(unit.draw.folder, ignore_errors=True)
     unit.draw.make()
@@ -108,9 +111,9 @@ def copy_unit(unit: CopyUnit, folder: Path) -> list[CopiedFile | str]:
     return copied
 
 
-def _copied(path: Path, what: Stored, folder: Path) -> CopiedFile | str:
+def _copied(path: Path, what: Stored, folder: Path, frames_per_s: float | None = None) -> CopiedFile | str:
     try:
-        copy = STORE[what](path, folder)
+        copy = _store_video(path, folder, frames_per_s) if what == "video" else STORE[what](path, folder)
         return _decoded(copy, what, path, folder) if what in ("video", "volume") else copy
     except ValueError as error:
         return str(error).removeprefix(f"{path}: ")
@@ -185,8 +188,12 @@ def _store_image(path: Path, folder: Path) -> CopiedFile:
     return CopiedFile(digest, file.name, Size(width, height), perceptual_hash(pixels_HWC))
 
 
-def _store_video(path: Path, folder: Path) -> CopiedFile:
-    extent = video_extent(path)
+def _store_video(path: Path, folder: Path, frames_per_s: float | None = None) -> CopiedFile:
+    extent = video_extent(path, frames_per_s)
+    if path.name.lower().endswith(GIF_SUFFIX):
+        check_frames(path)
+        frames_THWC = read_whole_frames(path, at_most=len(extent.times_s)).frames_THWC
+        return _written_video(frames_THWC, extent, folder)
     if not is_dicom(path):
         suffix = path.suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
@@ -206,9 +213,13 @@ def _store_video(path: Path, folder: Path) -> CopiedFile:
                 "frames. Convert it: ffmpeg -i OLD -map_metadata -1 -an -c:v libx264 NEW.mp4"
             ) from error
         return replace(_kept(draft, folder, suffix), size=extent.size, extent=extent)
+    return _written_video(decode_cine(path, frames_per_s).frames_THWC, extent, folder)
+
+
+def _written_video(frames_THWC: NDArray[np.uint8], extent: Extent, folder: Path) -> CopiedFile:
+    """Saves frames without loss; what their file said beside them, in comments or a header, stays behind."""
     draft = _draft(folder, STORED_VIDEO)
-    cine = decode_cine(path)
-    write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
+    write_video(draft, frames_THWC, extent.times_s, extent.duration_s)
     return replace(_kept(draft, folder, STORED_VIDEO), size=extent.size, extent=extent)
 
 

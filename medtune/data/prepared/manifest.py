@@ -124,6 +124,11 @@ class Manifest:
     data_hash: str  # The SHA-256 over all rows, the same for two users with the same files.
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Returns the notes that begin with a mark in capitals, of what a user should see before a run."""
+        return tuple(note for note in self.notes if note.partition(":")[0].isupper())
+
+    @property
     def leaks(self) -> str:
         """Says how many test questions are about what another split holds too; "" if splits share nothing.
 

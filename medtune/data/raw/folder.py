@@ -93,6 +93,8 @@ def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str,
 MASK_WITHOUT_IMAGE = "there is no image for this mask. Copy the image, or remove the mask."
 # Operating systems put these files into every folder that a person has opened.
 _CLUTTER = ("thumbs.db", "desktop.ini")
+_NO_MEDIA = (".txt", ".md", ".pdf", ".doc", ".docx", ".rtf", ".html", ".log", ".url", ".lnk", ".tmp", ".part", ".bak")
+"""The suffixes of what people put beside pictures: notes, licences, links, and downloads that did not end."""
 
 
 def raw_folder(root: Path | None, *, holds: str) -> Path:
@@ -109,14 +111,14 @@ def raw_folder(root: Path | None, *, holds: str) -> Path:
 
 
 def visible_entries(folder: Path) -> list[Path]:
-    """Returns the entries of a raw folder sorted by name, without hidden files and those of the operating system."""
+    """Returns the entries of a raw folder sorted by name, without hidden files, texts and those of the system."""
     return sorted(entry for entry in folder.iterdir() if not _is_clutter(entry))
 
 
 def clutter_note(folders: Iterable[Path]) -> tuple[str, ...]:
-    """Returns a note with the number of hidden files that `visible_entries` leaves out; no note if there are none."""
+    """Returns a note with the number of files that `visible_entries` leaves out; no note if there are none."""
     count = sum(_is_clutter(entry) for folder in folders for entry in folder.iterdir())
-    return (f"skipped {count} hidden or system files",) if count else ()
+    return (f"skipped {count} files that are no media: hidden, of the system, or texts",) if count else ()
 
 
 def unexpected_file(path: Path, place: Place, *, wanted: str) -> RowError:
@@ -136,7 +138,8 @@ def masks_without_image(images: Path, masks: Path, *, file: str) -> tuple[Reject
 
 
 def _is_clutter(entry: Path) -> bool:
-    return entry.name.startswith(".") or entry.name.lower() in _CLUTTER
+    name = entry.name.lower()
+    return name.startswith(".") or name in _CLUTTER or (name.endswith(_NO_MEDIA) and entry.is_file())
 
 
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xls")

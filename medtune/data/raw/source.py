@@ -159,6 +159,7 @@ class TableOptions:
     unanswered: bool = False
     # The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
     splits: Mapping[str, str] = field(default_factory=dict)
+    frames_per_s: float | None = None  # The frames a second of cines that do not say their own; None refuses these.
     sheet: str | None = None  # The sheet of a workbook; None takes the first with rows.
     header: int | None = None  # The row or line with the names of the columns, from 1; None takes the first filled one.
     # The number of patients of each split after which a data set of the hub is read no further; None reads all.

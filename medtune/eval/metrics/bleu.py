@@ -1,9 +1,9 @@
 """Corpus BLEU of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
 from medtune.eval.metric import Metric, sums_of_rows
 from medtune.eval.statistics import Floats
@@ -89,8 +89,15 @@ def corpus_bleu(order: int, *, form: Callable[[str], str] = str) -> Metric:
 
 def bleu_counts(text: str, reference: str) -> list[float]:
     """Returns the ten counts that a text adds to corpus BLEU: two lengths, its 1- to 4-grams, and the matching ones."""
-    counts = cook_test(text, cook_refs([reference], n=_ORDER), n=_ORDER)
-    return [counts["testlen"], counts["reflen"][0], *counts["guess"], *counts["correct"]]
+    said, wanted = text.split(), reference.split()
+    orders = range(1, _ORDER + 1)
+    guesses = [max(0, len(said) - order + 1) for order in orders]
+    matches = [(_ngrams(said, order) & _ngrams(wanted, order)).total() for order in orders]
+    return [len(said), len(wanted), *guesses, *matches]
+
+
+def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[start : start + order]) for start in range(len(words) - order + 1))
 
 
 def bleu_of_counts(sums: Floats, *, order: int = _ORDER) -> Floats:

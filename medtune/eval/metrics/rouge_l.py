@@ -1,10 +1,11 @@
 """Mean ROUGE-L of free text, as pycocoevalcap computes it: beta 1.2, words split at single spaces, case kept."""
 
-from collections.abc import Callable
-
-from pycocoevalcap.rouge.rouge import Rouge
+from collections.abc import Callable, Sequence
 
 from medtune.eval.metric import Metric, mean_of_rows
+
+_BETA = 1.2
+"""How much more recall counts than precision."""
 
 
 def metric() -> Metric:
@@ -28,4 +29,30 @@ def mean_rouge_l(*, form: Callable[[str], str] = str) -> Metric:
 
 def rouge_l(text: str, reference: str) -> float:
     """Returns ROUGE-L of one text, 0 to 1. Two spaces in a row make an empty word, which lowers the score."""
-    return float(Rouge().calc_score([text], [reference]))
+    said, wanted = text.split(" "), reference.split(" ")
+    common = subsequence_length(said, wanted)
+    if not common:
+        return 0.0
+    precision, recall = common / len(said), common / len(wanted)
+    return (1 + _BETA**2) * precision * recall / (recall + _BETA**2 * precision)
+
+
+def subsequence_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Returns the length of the longest common subsequence of two lists of words.
+
+    A whole row of the usual table is one number, whose zero bits are the places at which the length grows.
+
+    >>> subsequence_length("the left lung is clear".split(), "the lung is very clear".split())
+    4
+
+    Source: Hyyro 2004, Bit-parallel LCS-length computation revisited (AWOCA 2004).
+    """
+    places: dict[str, int] = {}
+    for number, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << number
+    whole = (1 << len(one)) - 1
+    row = whole
+    for word in other:
+        grown = row & places.get(word, 0)
+        row = ((row + grown) | (row - grown)) & whole
+    return len(one) - row.bit_count()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from medtune.data.readable import spoken
 from medtune.data.types import Interval
@@ -15,7 +16,11 @@ MAX_POINTS = 400
 MAX_LABEL = 36
 BAR_PX = 10
 LABEL_PX = 22
+DOT_PX = 12
 GAP_PX = 16
+INSET = 8.0
+"""The distance of the outermost points of a line chart from its sides, in percent."""
+TRAINING_STEP = "training step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Bar:
     y: int  # Distance from the top in pixels.
     x: float  # Left end in percent.
     width: float  # Width in percent.
+    at: float  # Place of the value in percent.
     low: float | None  # Lower end of the interval in percent; None without an interval.
     high: float | None  # Upper end of the interval in percent; None without an interval.
     title: str
@@ -57,6 +63,16 @@ class BarChart:
     height: int  # Height in pixels without the axis.
     kinds: tuple[tuple[str, str], ...]  # (name, title) of each phase.
     has_random: bool  # True if any row has a random baseline.
+    marks: Literal["bars", "dots"] = "bars"  # Dots of one row lie on one line, the bars of one below each other.
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    x: float  # Distance from the left in percent.
+    y: float  # Distance from the top in percent.
+    title: str
+    low: float | None = None  # Lower end of the interval, from the top in percent; None without an interval.
+    high: float | None = None  # Upper end of the interval, likewise.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,7 @@ class LineSeries:
     kind: str
     points: str  # The points of the line in percent, as SVG writes them.
     band: str  # The outline of the interval in percent, as SVG writes it; "" for none.
-    dots: tuple[tuple[float, float, str], ...]  # (x, y, text) of each dot on the line, in percent.
+    dots: tuple[Dot, ...]  # The dots on the line.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +89,12 @@ class LineChart:
     title: str
     desc: str  # The chart in words, for readers who cannot see it.
     series: tuple[LineSeries, ...]
-    x_ticks: tuple[Tick, ...]  # The marks on the horizontal axis, in steps.
+    x_title: str  # What the horizontal axis shows.
+    x_ticks: tuple[Tick, ...]  # The marks on the horizontal axis.
     y_ticks: tuple[Tick, ...]  # The marks on the vertical axis.
-    reference: tuple[Tick, ...]  # Horizontal lines, e.g. guessing.
-    points: tuple[CurvePoint, ...]
+    reference: tuple[Tick, ...] = ()  # Horizontal lines, e.g. guessing.
+    points: tuple[CurvePoint, ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()  # (name, title) of each series, where a legend names them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +123,24 @@ def bar_chart(
     rows: Sequence[tuple[str, Sequence[Measure], float | None]],
     *,
     between: str = " \N{RIGHTWARDS ARROW} ",
+    marks: Literal["bars", "dots"] = "bars",
 ) -> BarChart:
-    """Returns a chart of bars from rows of (label, measures, random baseline); `between` parts a row's numbers."""
+    """Returns a chart of bars or dots from rows of (label, measures, random baseline).
+
+    Args:
+        between: Stands between the numbers of a row.
+    """
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
     low, high, ticks = axis([*values, *ends, *(random for *_, random in rows if random is not None)])
     place = AxisSpan(low, high)
     drawn: list[BarRow] = []
     y = 0
+    step = BAR_PX + 3 if marks == "bars" else 0
     for label, measures, random in rows:
         bars = []
         for number, measure in enumerate(one for one in measures if one.value is not None):
-            bars.append(_bar(measure, y + LABEL_PX + number * (BAR_PX + 3), place))
+            bars.append(_bar(measure, y + LABEL_PX + number * step, place))
         said = between.join(plain(measure.value, 2) for measure in measures if measure.value is not None)
         drawn.append(
             BarRow(
@@ -128,7 +152,7 @@ def bar_chart(
                 random_title=f"guessing {plain(random, 2)}" if random is not None else "",
             )
         )
-        y += LABEL_PX + len(bars) * (BAR_PX + 3) + GAP_PX
+        y += LABEL_PX + (len(bars) * step or DOT_PX) + GAP_PX
     kinds = dict.fromkeys(measure.kind for _, measures, _ in rows for measure in measures)
     return BarChart(
         id=id_,
@@ -139,7 +163,61 @@ def bar_chart(
         height=max(y, 1),
         kinds=tuple((kind, phase_title(kind)) for kind in kinds),
         has_random=any(row.random is not None for row in drawn),
+        marks=marks,
     )
+
+
+def line_chart(
+    id_: str, title: str, x_title: str, places: Mapping[str, float], rows: Sequence[tuple[str, Sequence[Measure]]]
+) -> LineChart:
+    """Returns a chart with a line for each kind of measure, over labelled places along the horizontal axis.
+
+    Args:
+        places: The place of each label along the axis, in any unit.
+        rows: The label and the measures of each place.
+    """
+    known = [(label, measure) for label, measures in rows for measure in measures if measure.value is not None]
+    ends = [end for _, measure in known for end in measure.ci95 or ()]
+    low, high, ticks = axis([*(measure.value or 0.0 for _, measure in known), *ends])
+    across, down = _inset(places), AxisSpan(high, low)
+    kinds = dict.fromkeys(measure.kind for _, measures in rows for measure in measures)
+    series = []
+    for kind in kinds:
+        dots = [_dot(label, each, across[label], down) for label, each in known if each.kind == kind]
+        line = " ".join(f"{dot.x:.2f},{dot.y:.2f}" for dot in sorted(dots, key=lambda dot: dot.x))
+        series.append(LineSeries(kind, line, "", tuple(dots)))
+    return LineChart(
+        id=id_,
+        title=title,
+        desc="; ".join(dot.title for each in series for dot in each.dots),
+        series=tuple(series),
+        x_title=x_title,
+        x_ticks=tuple(Tick(at, label) for label, at in across.items()),
+        y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
+        kinds=tuple((kind, phase_title(kind)) for kind in kinds),
+    )
+
+
+def _inset(places: Mapping[str, float]) -> dict[str, float]:
+    first, last = min(places.values()), max(places.values())
+    span_ = AxisSpan(first, last) if last > first else AxisSpan(first - 1, first + 1)
+    return {label: round(INSET + (100 - 2 * INSET) * span_(place) / 100, 3) for label, place in places.items()}
+
+
+def _dot(label: str, measure: Measure, x: float, down: AxisSpan) -> Dot:
+    value = measure.value or 0.0
+    return Dot(
+        x,
+        down(value),
+        f"{label}: {_said(measure)}",
+        down(measure.ci95[0]) if measure.ci95 else None,
+        down(measure.ci95[1]) if measure.ci95 else None,
+    )
+
+
+def _said(measure: Measure) -> str:
+    reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
+    return f"{phase_title(measure.kind)} {plain(measure.value or 0.0, 2)}{reach}"
 
 
 def loss_chart(run: RunData) -> LineChart | None:
@@ -160,9 +238,9 @@ def loss_chart(run: RunData) -> LineChart | None:
         title="Train loss",
         desc=desc,
         series=tuple(series),
+        x_title=TRAINING_STEP,
         x_ticks=_step_ticks(points, across),
         y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
-        reference=(),
         points=tuple(_thinned(means)),
     )
 
@@ -179,13 +257,14 @@ def validation_chart(run: RunData) -> LineChart | None:
     bounded = [(across(point.step), point.ci95) for point in points if point.ci95]
     upper = [f"{x:.2f},{down(pair[1]):.2f}" for x, pair in bounded]
     lower = [f"{x:.2f},{down(pair[0]):.2f}" for x, pair in reversed(bounded)]
-    dots = tuple((across(point.step), down(point.value), _point_text(point)) for point in points)
+    dots = tuple(Dot(across(point.step), down(point.value), _point_text(point)) for point in points)
     last = points[-1]
     return LineChart(
         id="curve-validation",
         title=f"{spoken(run.primary).capitalize()} on the validation questions",
         desc=f"{plain(last.value, 2)} at step {last.step}. The band is the 95 % interval; the dashed line is guessing.",
         series=(LineSeries("final", _line(points, across, down), " ".join([*upper, *lower]), dots),),
+        x_title=TRAINING_STEP,
         x_ticks=_step_ticks((CurvePoint(0, 0.0), *points), across),
         y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
         reference=() if guess is None else (Tick(down(guess), f"guessing {plain(guess, 2)}"),),
@@ -196,15 +275,15 @@ def validation_chart(run: RunData) -> LineChart | None:
 def _bar(measure: Measure, y: int, place: AxisSpan) -> Bar:
     value = measure.value or 0.0
     zero = place(0.0)
-    reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
     return Bar(
         kind=measure.kind,
         y=y,
         x=min(zero, place(value)),
         width=abs(place(value) - zero),
+        at=place(value),
         low=place(measure.ci95[0]) if measure.ci95 else None,
         high=place(measure.ci95[1]) if measure.ci95 else None,
-        title=f"{phase_title(measure.kind)} {plain(value, 2)}{reach}",
+        title=_said(measure),
     )
 
 

@@ -92,8 +92,10 @@ def load_text_model(model: BertModel) -> Any:
     Raises:
         ValueError: The model is not here and the hub did not give it, or bert-score does not read it.
     """
-    from bert_score import BERTScorer
-
+    try:
+        from bert_score import BERTScorer
+    except ImportError as error:
+        raise ValueError("--bertscore (eval.bertscore) needs bert-score: pip install 'bert-score>=0.3.13'") from error
     try:
         scorer = BERTScorer(model_type=model.name, num_layers=model.layer, lang="en")
         # A tokenizer that states no length has one of 1e30, to which no text can be cut.

@@ -193,11 +193,12 @@ def holm(p_values: Sequence[float], *, alpha: float = ALPHA) -> Adjusted:
     >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005]).p_values]
     [0.03, 0.06, 0.06, 0.02]
 
-    Source: Holm 1979, https://www.jstor.org/stable/4615733; statsmodels' `multipletests`.
+    Source: Holm 1979, https://www.jstor.org/stable/4615733.
     """
-    from statsmodels.stats.multitest import multipletests
-
-    if not p_values:
-        return Adjusted((), ())
-    rejected, adjusted, *_ = multipletests(p_values, alpha=alpha, method="holm")
-    return Adjusted(tuple(float(p) for p in adjusted), tuple(bool(is_rejected) for is_rejected in rejected))
+    given = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(given, kind="stable")
+    # The smallest is multiplied by the number of tests, the next by one less; none becomes smaller than one before it.
+    steps = np.minimum(1.0, np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)))
+    adjusted = np.empty_like(steps)
+    adjusted[order] = steps
+    return Adjusted(tuple(adjusted.tolist()), tuple((adjusted <= alpha).tolist()))

@@ -3,27 +3,25 @@
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.types import Interval
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
 from medtune.eval.report.table import escaped, paper_table, plain, signed, span, table_lines
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.patient_swaps import p_text
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
+from medtune.eval.studies.figures import OURS, PRINTED, Figure, figures_of
 from medtune.eval.studies.published import PublishedTable
 
 WIDE = 9
-"""The number of columns above which a table is shown with the paper's columns as its rows (our own choice)."""
-DRAWN = 24
-"""The largest number of columns that the figure shows (likewise)."""
+"""The number of columns above which a table with fewer lines is turned on its side (our own choice)."""
 ALPHA = 0.05
-OURS, PRINTED, DIFFERENCE = "ours", "published", "difference"
+DIFFERENCE, RANK = "difference", "rank"
 _TEST_NOTE = (
     "Difference: ours, rounded as the paper prints, minus the published value. Its interval holds the uncertainty of "
     "both: of ours with patients as clusters, of theirs from the number of questions. * marks p < 0.05 after Holm's "
@@ -38,7 +36,7 @@ class StudyRun:
     row: str
     benchmark: str
     seed: int | None
-    what: str  # The recipe, or what gave the answers.
+    what: str  # The recipe and its model, or what gave the answers.
     folder: str
     data_hash: str
     metric: str
@@ -59,6 +57,7 @@ class StudyReport:
         left_out: Rows of the paper that nothing fills, with the reason.
         missing: Rows of the study without answers yet.
         fetch: What a reader has to fetch.
+        billions: The parameters in billions of the rows that are one model at several sizes.
     """
 
     name: str
@@ -74,6 +73,7 @@ class StudyReport:
     left_out: Mapping[str, str]
     missing: tuple[str, ...]
     fetch: str
+    billions: Mapping[str, float] = field(default_factory=dict)
 
     def of_table(self, table: PublishedTable) -> dict[tuple[str, str], StudyCell]:
         """Returns the cells of a table by row and column."""
@@ -130,12 +130,12 @@ def _plain_cell(cell: StudyCell) -> dict[str, object]:
 
 
 def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
-    """Returns the paper's table with our lines below the published ones; a wide table is turned on its side."""
+    """Returns the paper's table with our lines below the published ones; one that is wider than long is turned."""
     lines = _lines(report, table)
     names = [column.name for column in table.columns]
     notes = (*table.notes, _TEST_NOTE)
     title = f"{table.title} ({table.source})"
-    if len(names) <= WIDE:
+    if len(names) <= max(WIDE, len(lines)):
         rows = [(line.label, line.kind, *(line.texts.get(name) for name in names)) for line in lines]
         return Table(title, ("row", "", *names), tuple(rows), notes)
     columns = [f"{line.label}, {line.kind}" for line in lines]
@@ -145,7 +145,7 @@ def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:
 
 class TableLine(NamedTuple):
     label: str
-    kind: str  # Published, ours or the difference.
+    kind: str  # Published, ours, the difference or the rank.
     texts: Mapping[str, Cell]  # By column; one that is not there has no text.
 
 
@@ -163,7 +163,13 @@ def _lines(report: StudyReport, table: PublishedTable) -> list[TableLine]:
         if any(cell.difference is not None for cell in mine.values()):
             texts = {column: _difference_text(table, cell) for column, cell in mine.items()}
             found.append(TableLine(name, DIFFERENCE, texts))
+        if ranks := {column: _rank_text(table, cell) for column, cell in mine.items() if column in table.ranked_by}:
+            found += [TableLine(name, RANK, ranks)] if any(ranks.values()) else []
     return found
+
+
+def _rank_text(table: PublishedTable, cell: StudyCell) -> Cell:
+    return None if cell.rank is None else f"{cell.rank} of {len(table.others(cell.column)) + 1}"
 
 
 def _printed_line(table: PublishedTable, label: str, model: str) -> TableLine:
@@ -259,26 +265,10 @@ def left_out_table(report: StudyReport) -> Table:
     return Table("Rows without ours", ("row", "reason"), tuple(rows))
 
 
-def charts(report: StudyReport) -> list[BarChart]:
-    """Returns a chart for each row and table: the published and our value of each column of the paper's table."""
-    made = []
-    for table in report.tables:
-        cells = report.of_table(table)
-        for place, name in enumerate(dict.fromkeys(row.name for row in report.rows)):
-            bars = []
-            for column in table.columns[:DRAWN]:
-                cell = cells[name, column.name]
-                known = [
-                    Measure(kind, value, interval)
-                    for kind, value, interval in ((PRINTED, cell.printed, None), (OURS, cell.ours, cell.ci95))
-                    if value is not None
-                ]
-                if cell.ours is not None:
-                    bars.append((column.name, known, None))
-            if bars:
-                title = f"{name}: {table.title}"
-                made.append(bar_chart(f"{table.name}-{place}", title, bars, between=" | "))
-    return made
+def figures(report: StudyReport) -> list[Figure]:
+    """Returns the figures of the study, table by table."""
+    of_tables = (figures_of(table, report.rows, report.of_table(table), report.billions) for table in report.tables)
+    return [each for figures in of_tables for each in figures]
 
 
 def _html(report: StudyReport) -> str:
@@ -288,7 +278,7 @@ def _html(report: StudyReport) -> str:
         "study.html.j2",
         report=report,
         shaped=shaped,
-        charts=charts(report),
+        figures=figures(report),
         more=[paper_table(table) for table in more if table.rows],
         sections=[("tables", "The paper's tables"), ("figure", "The figure"), ("more", "Departures and runs")],
     )

@@ -13,6 +13,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel
 
 Phase = Literal["zero_shot", "final"]
+Drawing = Literal["bars", "dots", "lines"]
 
 
 class PhaseAnswers(Protocol):
@@ -89,6 +90,8 @@ class PublishedColumn:
         unlike: Says why these answers must not be compared with the printed values of this column, such as another
             rule, as a clause; "" where they may.
         benchmark: The benchmark whose answers it reads, in a table over several; "" in a table of one.
+        place: Returns our place among the published values, where the paper's own tool has a rule for it; None is that
+            equal values share the better place.
     """
 
     name: str
@@ -101,6 +104,12 @@ class PublishedColumn:
     higher_is_better: bool | None = True
     unlike: Callable[[Answers], str] = compared_freely
     benchmark: str = ""
+    place: Callable[[float, Sequence[float]], int] | None = None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether its values are numbers of questions, which are neither better nor worse."""
+        return self.printed_digits == 0 and self.higher_is_better is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,9 @@ class PublishedTable:
         ranked_by: The columns by which rows are ranked: one has a column for it, several have a sentence.
         unranked: The printed rows that are no models, such as guessing.
         is_turned: Whether the paper's models are the columns when the table is shown; each of its rows then has a rank.
+        drawn_as: How its figure shows it: as bars, with the columns below each other for each row of ours; as dots,
+            with the rows below each other for each column; or as lines over the columns for each row.
+        across: What the columns are, in words, for lines and for a table that is turned.
     """
 
     name: str
@@ -128,6 +140,8 @@ class PublishedTable:
     ranked_by: tuple[str, ...] = ()
     unranked: frozenset[str] = frozenset()
     is_turned: bool = False
+    drawn_as: Drawing = "bars"
+    across: str = ""
     # The interval of a cell that the paper itself prints, by row and column.
     printed_intervals: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 

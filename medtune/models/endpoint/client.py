@@ -100,9 +100,11 @@ class ChatClient:
             max_retries=0,
             # Another host would be sent the patients' images.
             http_client=openai.DefaultHttpxClient(
-                follow_redirects=False, event_hooks={"response": [partial(_limit, timeout_s=endpoint.timeout_s)]}
+                follow_redirects=False,
+                event_hooks={"response": [partial(_limit, timeout_s=endpoint.timeout_s), self._note_begun]},
             ),
         )
+        self._under_way = threading.local()
         self.budget = budget
         self.from_cache = 0
         self.sent = 0
@@ -170,6 +172,9 @@ class ChatClient:
     def _digest(self, body: Body, repeat: int) -> str:
         return request_hash(self._endpoint.base_url, body, repeat=repeat)
 
+    def _note_begun(self, response: Any) -> None:
+        self._under_way.is_begun = response.is_success
+
     def _once(self, body: Body, estimate: Tokens, what: str) -> Reply:
         import openai
 
@@ -177,6 +182,7 @@ class ChatClient:
             raise EndpointError(f"{what}: not sent, because the command is stopping")
         with self._lock:
             self.sent += 1
+        self._under_way.is_begun = False
         with self._translated(what):
             try:
                 # vLLM streams no log-probabilities of the prompt.
@@ -186,6 +192,11 @@ class ChatClient:
                 if error.usage is not None or error.is_begun:
                     self.budget.pay(Reply("", None, usage=error.usage), estimate)
                 raise _AgainError(self._excerpt(str(error))) from None
+            except openai.APIConnectionError as error:
+                # The server may have answered what never came, and then charges it: the cap has to hold for that too.
+                if self._under_way.is_begun or type(error.__cause__).__name__ == "ReadTimeout":
+                    self.budget.pay(Reply("", None), estimate)
+                raise
             except openai.BadRequestError as error:
                 if error.code not in _FILTERED:
                     raise

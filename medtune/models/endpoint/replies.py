@@ -90,7 +90,7 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
     words: list[str] = []
     refusal: list[str] = []
     finish, model, usage = None, None, None
-    for chunk in chunks:
+    for chunk in _until_broken(chunks, words):
         model, usage = _text_or_none(chunk.get("model")) or model, _usage(chunk) or usage
         choices = chunk.get("choices") or ()
         for choice in choices if isinstance(choices, list | tuple) else (None,):
@@ -105,6 +105,15 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
         raise UnreadableReplyError("the stream broke off before the reply was complete", usage=usage, is_begun=begun)
     said = "".join(refusal)
     return Reply("".join(words) or said, REFUSAL if said else finish, model, usage)
+
+
+def _until_broken(chunks: Iterable[Mapping[str, Any]], words: list[str]) -> Iterator[Mapping[str, Any]]:
+    """Yields the pieces of a stream; an error of one that cannot be read says whether words came before it."""
+    try:
+        yield from chunks
+    except UnreadableReplyError as error:
+        error.is_begun = error.is_begun or any(words)
+        raise
 
 
 def without_secret(reply: Reply, secret: str | None) -> Reply:
@@ -126,10 +135,10 @@ def _completion(body: Mapping[str, Any]) -> Reply:
         raise UnreadableReplyError(_said_error(body) or "no choices in the reply")
     message = choices[0].get("message")
     if not isinstance(message, dict):
-        raise UnreadableReplyError("no message in the reply")
+        raise UnreadableReplyError("no message in the reply", is_begun=True)
     content, refusal = message.get("content"), message.get("refusal")
     if content is not None and not isinstance(content, str):
-        raise UnreadableReplyError("the message's content is no text")
+        raise UnreadableReplyError("the message's content is no text", is_begun=True)
     said = refusal if isinstance(refusal, str) else ""
     finish = REFUSAL if said else _text_or_none(choices[0].get("finish_reason"))
     return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body), _prompt_rows(body))
@@ -176,7 +185,8 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        raise UnreadableReplyError("the reply is not JSON") from None
+        # A page of words comes from a server in between; the beginning of an object from the model's.
+        raise UnreadableReplyError("the reply is not JSON", is_begun=text.lstrip().startswith("{")) from None
     if not isinstance(body, dict):
         raise UnreadableReplyError("the reply is no JSON object")
     return body

@@ -38,7 +38,8 @@ class Endpoint:
             not known.
         usd_per_million_output_tokens: Price of the output in US dollars, reasoning tokens included; None likewise.
         max_usd: Cap on the costs of one run folder in US dollars; requests that could pass it are not sent. It needs
-            both prices. None sets no cap.
+            both prices. A try that the server may have charged although no usable reply came, because it was lost,
+            broken or late, counts with its estimate. None sets no cap.
         image_detail: Resolution at which the server is asked to show images to the model; many servers ignore it.
         image_max_side: Number of pixels to which the longer side of larger images is scaled down; None keeps them.
         video_frames: Largest number of frames of a video that are sent, spread evenly in time.

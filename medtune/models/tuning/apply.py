@@ -289,9 +289,7 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
     try:
         from bitsandbytes.optim import AdamW8bit
     except ImportError as error:
-        raise ValueError(
-            "train.optimizer adamw_8bit needs bitsandbytes: pip install 'medtune[bitsandbytes]'"
-        ) from error
+        raise ValueError("train.optimizer adamw_8bit needs bitsandbytes: pip install 'bitsandbytes>=0.49'") from error
     optimizer: torch.optim.Optimizer = AdamW8bit(groups)
     return optimizer
 

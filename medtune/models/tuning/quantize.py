@@ -257,7 +257,7 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
     try:
         import bitsandbytes as bnb
     except ImportError as error:
-        raise ValueError("model.language_bits 4 needs bitsandbytes: pip install 'medtune[bitsandbytes]'") from error
+        raise ValueError("model.language_bits 4 needs bitsandbytes: pip install 'bitsandbytes>=0.49'") from error
     for root in model.part_roots["language"]:
         names = linear_names(model, "language", root)
         for name in names:

@@ -379,10 +379,10 @@ def minicpmv46_1b() -> ZooEntry:
 
 
 def smolvlm2_2b() -> ZooEntry:
-    """smolvlm2_2b: SmolVLM2-2.2B-Instruct, whose processor needs the package num2words."""
+    """smolvlm2_2b: SmolVLM2-2.2B-Instruct."""
     # Source: Marafioti et al. 2025, arXiv 2504.05299; Allal et al. 2025, arXiv 2502.02737 (SmolLM2-1.7B).
     return generic_entry(
-        "SmolVLM2-2.2B-Instruct: SigLIP in tiles of 384 pixels + projector + SmolLM2-1.7B; needs pip install num2words",
+        "SmolVLM2-2.2B-Instruct: SigLIP in tiles of 384 pixels + projector + SmolLM2-1.7B",
         "Apache-2.0",
         hub=HubWeights("HuggingFaceTB/SmolVLM2-2.2B-Instruct", gated=False),
         config=lambda: transformers.SmolVLMConfig(

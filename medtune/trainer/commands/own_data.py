@@ -1,6 +1,7 @@
 """The arguments about a table of the user's own, `medtune init`, `medtune predict` and `medtune prompts`."""
 
 import argparse
+import math
 import re
 import shlex
 import sys
@@ -86,6 +87,12 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
     )
     parser.add_argument(
+        "--frames-per-s",
+        type=_rate,
+        metavar="N",
+        help="The frames a second of DICOM cines whose files do not say it (default: such cines are refused).",
+    )
+    parser.add_argument(
         "--splits",
         type=_pair,
         nargs="+",
@@ -134,6 +141,7 @@ def chosen_source(options: argparse.Namespace) -> Source:
         options=tuple(options.options or ()),
         answers=dict(options.answers),
         index_from=options.index_from,
+        frames_per_s=options.frames_per_s,
         patient=options.patient,
         keep=options.keep,
         language=options.language,
@@ -150,6 +158,20 @@ def _pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise argparse.ArgumentTypeError(f"{text!r}: no regular expression ({error})") from None
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _MOST_FRAMES_PER_S:
+        raise argparse.ArgumentTypeError(f"{text} is no number of frames a second, above 0 to {_MOST_FRAMES_PER_S}")
+    return value
+
+
+_MOST_FRAMES_PER_S = 1000
+"""Ultrafast ultrasound has more, and is shown slower (our own choice)."""
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -221,7 +243,8 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _settings(options: argparse.Namespace) -> list[str]:
     said = ["--from", str(options.root)]
-    for name in ("source", "images", "sheet", "header", "question", "index_from", "patient", "keep", "language"):
+    for name in ("source", "images", "sheet", "header", "question", "index_from", "patient", "keep", "language",
+                 "frames_per_s"):  # fmt: skip
         if (value := getattr(options, name)) is not None:
             said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
     if options.options:

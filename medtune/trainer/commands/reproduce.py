@@ -1,10 +1,13 @@
 """`medtune reproduce`: fills a paper's table with rows of our own, and writes it beside the published one."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from medtune.benchmarks import find_source
+from medtune.eval.predictions.files import replace_file
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.studies.page import departure_table, paper_shaped, write_study
@@ -16,9 +19,11 @@ from medtune.trainer.series.runs import arguments_of, refuse_launchers, run_unfi
 from medtune.trainer.studies.planned import DATA, ROWS, PlannedRow, planned_rows
 from medtune.trainer.studies.report import study_report
 from medtune.trainer.studies.requirements import requirements_text
-from medtune.trainer.studies.study import FULL, OpenedStudy, open_study
+from medtune.trainer.studies.study import FULL, OpenedStudy, Simulated, open_study
 
 STUDY_FILE = "study.json"
+SIMULATION = "simulation"
+"""The folder of a study that holds the settings of its simulated data."""
 RUNS = Path("runs")
 """Where runs lie that name no folder."""
 
@@ -149,6 +154,8 @@ def _simulate(opened: OpenedStudy, folder: Path) -> int:
     if simulated is None or (folder / "manifest.json").is_file():
         return 0
     number = [] if simulated.patients is None else ["--limit", str(simulated.patients)]
+    if simulated.settings:
+        number = ["--from", str(settings_folder(simulated, folder.parent / SIMULATION))]
     print(f"simulated data: {simulated.source}", flush=True)
     return _start(
         [
@@ -156,6 +163,18 @@ def _simulate(opened: OpenedStudy, folder: Path) -> int:
             str(simulated.seed), *number,
         ]
     )  # fmt: skip
+
+
+def settings_folder(simulated: Simulated, folder: Path) -> Path:
+    """Writes the settings of a simulation as its source reads them, and returns their folder."""
+    source = find_source(simulated.source)
+    if source.write_settings is None:
+        raise ValueError(f"{simulated.source} takes no settings; leave scales.NAME.data.settings out")
+    folder.mkdir(parents=True, exist_ok=True)
+    source.write_settings(folder, simulated.patients or 0)
+    (file,) = folder.glob("*.json")
+    replace_file(file, [json.dumps({**read_json(file, dict[str, Any]), **simulated.settings}).encode()])
+    return folder
 
 
 def _start(arguments: Sequence[str]) -> int:

@@ -240,6 +240,8 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
     for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
         if line:
             print(f"           look-alikes: {line}")
+    for note in prepared.manifest.warnings:
+        print(f"           {note}")
     if recipe.model.crop_organs is not None:
         print(f"sees       {crop_said(group for split in SPLITS for group in prepared.groups(split))}")
     print(f"scores     {_scored(data)}")

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-import PIL.Image
 import torch
 from torch import nn
 
 from medtune.data import catalog
-from medtune.data.types import MediaRef, Prompt, Question
 from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_entry
 from medtune.models.contract import PARTS, parameters_of_parts
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.proof import proof
-from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.projectors import Projector, find_projector
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.proof import proof
+from medtune.models.proof.questions import made_up_choices
 from medtune.models.towers import Tower, find_tower
 from medtune.models.transformers_vlm.families import arguments_not_given, find_family
 from medtune.models.transformers_vlm.family import Family
@@ -110,7 +107,6 @@ MODELS = Contract(
 )
 
 
-TEXT, OPTIONS = "Which plane?", ("abdomen", "the head")
 TOLERANCE = 2e-4
 """The largest allowed difference between log-probabilities of a token, in float32 on a CPU."""
 MOVED = 1e-2
@@ -173,20 +169,12 @@ def its_answers_are_as_likely_as_transformers_says(found: OpenedFamily) -> Itera
             )
         reference = reference_of(assembled, found.family, folder=None, loading=DEFAULT, precise=nullcontext)
         with TemporaryDirectory() as folder:
-            asked = [_asked(number, Path(folder)) for number in range(2)]
-            checks = proof(assembled, reference, asked, asking)
+            checks = proof(assembled, reference, made_up_choices(Path(folder), count=2), asking)
         for check in checks:
             # Replies of random weights may hold anything.
             if check.passed is False and check.name != "template leaks":
                 mend = MEND.get(check.name, "check Family.wiring")
                 yield f"{name}: {check.name}: {check.detail}; {mend}"
-
-
-def _asked(number: int, folder: Path) -> AskedQuestion:
-    path, size = folder / f"{number}.png", (60, 90, 3)
-    PIL.Image.fromarray(np.random.default_rng(number).integers(0, 255, size, dtype=np.uint8)).save(path)
-    question = Question(f"q{number}", f"m{number}", TEXT, OPTIONS, OPTIONS[0], "choice", "p")
-    return AskedQuestion(question, (MediaRef(path),), Prompt(TEXT, OPTIONS, OPTIONS[0]))
 
 
 FAMILIES = Contract(

@@ -36,7 +36,7 @@ def build_strategy(name: StrategyName, *, world_size: int, device: torch.device,
     try:
         import deepspeed  # noqa: F401  (only to say early and clearly that it is missing)
     except ImportError as error:
-        raise ValueError(f"train.strategy {name} needs DeepSpeed: pip install 'medtune[deepspeed]'") from error
+        raise ValueError(f"train.strategy {name} needs DeepSpeed: pip install 'deepspeed>=0.18'") from error
     from medtune.trainer.devices.deepspeed_strategy import AutocastDeepSpeedStrategy
 
     offloads = name.endswith("_offload")

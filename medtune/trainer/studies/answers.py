@@ -100,7 +100,7 @@ def _run(row: StudyRow, run: FinishedRun) -> StudyRun:
         row.name,
         run.recipe.data.benchmark,
         run.recipe.train.seed,
-        str(row.recipe),
+        f"{row.recipe}: {run.recipe.model.shown_name}",
         str(run.folder.root),
         run.prepared.data_hash,
         results.primary.name,

@@ -49,6 +49,7 @@ def study_report(opened: OpenedStudy, out: Path, *, data: Path | None, reuse: Se
             if not each.answers.runs
         ),
         fetch=opened.study.fetch,
+        billions={row.name: row.billions for row in opened.rows if row.billions is not None},
     )
 
 

@@ -1,11 +1,13 @@
 """Says what each row of a study needs, without fetching anything: data, weights, prompts, memory, cards and costs."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from medtune.benchmarks import find_source
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import zoo_entry
+from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.experiment.open_data import missing_weights
 from medtune.trainer.plan.devices import GB, Devices
 from medtune.trainer.plan.plan import Planner, Sizes
@@ -33,6 +35,10 @@ def requirements_text(opened: OpenedStudy, *, data: Path | None) -> str:
         of = f" of {each.benchmark.title}" if len(opened.sets) > 1 else ""
         lines += [f"licence of the questions and media{of}: {each.benchmark.licence}"]
         lines += [f"prompts{of}: {_prompts(each.benchmark)}"]
+    lines += [
+        f"published cells of {name}: read from its own release in {kit}, {'here' if kit.is_dir() else 'not here'}"
+        for name, kit in opened.study.kits.items()
+    ]
     if opened.scale == FULL:
         lines += [f"no row fills {name}: {why}" for name, why in opened.study.left_out.items()]
         lines += [f"to fetch: {opened.study.fetch}"]
@@ -58,15 +64,29 @@ def _of_row(opened: OpenedStudy, row: StudyRow, data: Path | None) -> Iterator[t
     if len(opened.sets) == 1:
         yield "data", _data_said(opened, opened.sets[0], data or recipe.data.root)
     if recipe.model.endpoint is not None:
-        served = recipe.model.endpoint
-        cap = (
-            "not known: give its prices and model.endpoint.max_usd"
-            if served.max_usd is None
-            else f"at most {served.max_usd:g} USD (model.endpoint.max_usd)"
-        )
-        yield "served", f"{served.model} at {served.base_url}; costs: {cap}"
+        yield from _of_server(recipe.model.endpoint)
         return
     yield from _of_model(recipe)
+
+
+def _of_server(served: Endpoint) -> Iterator[tuple[str, str]]:
+    """Yields the name of a served model, where it is asked and with which key, and what that may cost."""
+    yield "served", f"{served.model} at {served.base_url}"
+    key = served.key_env
+    if key is None:
+        yield "key", "none is sent"
+    else:
+        yield "key", f"in the variable {key}, which is {'set' if os.environ.get(key) else 'not set here'}"
+    if not served.has_prices:
+        yield (
+            "costs",
+            "no price is set: the server is free, or give usd_per_million_input_tokens, its twin for output, max_usd",
+        )
+        return
+    prices = f"{served.usd_per_million_input_tokens:g} USD for a million tokens sent, "
+    prices += f"{served.usd_per_million_output_tokens:g} USD for a million answered"
+    cap = "no cap" if served.max_usd is None else f"at most {served.max_usd:g} USD (model.endpoint.max_usd)"
+    yield "costs", f"{cap}; {prices}"
 
 
 def _asked(opened: OpenedStudy, data: Path | None) -> Iterator[tuple[StudySet, str]]:

@@ -33,6 +33,8 @@ class StudyRow:
             "{set}" in a path stands for the name of each benchmark.
         masks: In place of a recipe, a folder with masks that answer as `medtune oracle` does.
         parser: The parser that reads the answers; None is that of the recipe, or the benchmark's first.
+        billions: The parameters of its model in billions, for rows of one model at several sizes: a figure of its own
+            shows the values of these rows over them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class StudyRow:
     predictions: dict[Condition, tuple[Path, ...]] = field(default_factory=dict)
     masks: Path | None = None
     parser: str | None = None
+    billions: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,13 @@ class Simulated:
         source: The source that draws them.
         patients: The number of patients that are drawn; None is the source's own.
         seed: The seed of the simulation.
+        settings: Further settings of the source, as its settings file has them; they need the number of patients.
     """
 
     source: str
     patients: int | None = None
     seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Study:
         fetch: What a reader has to fetch, and from where, in words.
         rows: The rows on the released data.
         set_for: The values that replace those of every recipe on one of the benchmarks, by its name.
+        kits: The folder with the own release of a benchmark, by its name, from which published cells are read that are
+            not part of medtune. Without the folder they are empty.
         left_out: The rows of the paper that no row fills, with the reason.
         seeds: The number of runs of each row, which differ in `train.seed`.
         split: The split that is asked.
@@ -101,6 +108,7 @@ class Study:
     fetch: str
     rows: tuple[StudyRow, ...]
     set_for: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kits: dict[str, Path] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     seeds: int = 1
     split: Literal["test", "val", "train"] = "test"
@@ -171,10 +179,12 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
     if unknown := [each for each in study.set_for if each not in study.sets]:
         raise ValueError(f"{file}: set_for: {unknown[0]} is none of sets.{nearest(unknown[0], study.sets)}")
     sets = tuple(StudySet(each, find_benchmark(each), data) for each, data in study.sets.items())
+    _check_kits(study, sets, file)
     tables = _tables(replace(study, tables=own or study.tables), sets, file)
     _check_names(taken, file)
     chosen = _chosen(taken, rows, file)
     known = {row for table in tables for row in table.printed}
+    unread = any(not kit.is_dir() for kit in study.kits.values())
     opened = OpenedStudy(
         name=file.stem,
         title=file.read_text("utf-8").lstrip("# ").partition("\n")[0],
@@ -183,7 +193,7 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
         scale=scale,
         sets=sets,
         tables=tables,
-        rows=tuple(_with_published(_with_recipe(row, file), known, file) for row in chosen),
+        rows=tuple(_with_published(_with_recipe(row, file), known, file, unread=unread) for row in chosen),
     )
     for row in opened.rows:
         for each in sets:
@@ -191,10 +201,28 @@ def open_study(name: str, *, scale: str = FULL, rows: Sequence[str] = (), overri
     return opened
 
 
+def _check_kits(study: Study, sets: Sequence[StudySet], file: Path) -> None:
+    for name in study.kits:
+        of = next((each for each in sets if each.name == name), None)
+        if of is None:
+            raise ValueError(f"{file}: kits: {name} is none of sets.{nearest(name, study.sets)}")
+        if of.benchmark.tables_in_kit is None:
+            raise ValueError(f"{file}: kits: no published cell of {name} is read from its release; leave it out")
+
+
+def _published(study: Study, of: StudySet) -> Sequence[PublishedTable]:
+    """Returns the published tables of a benchmark, those from its release where its folder is there."""
+    known = {table.name: table for table in of.benchmark.published_tables()}
+    kit, read = study.kits.get(of.name), of.benchmark.tables_in_kit
+    if kit is not None and read is not None and kit.is_dir():
+        known |= {table.name: table for table in read(kit)}
+    return [*known.values()]
+
+
 def _tables(study: Study, sets: Sequence[StudySet], file: Path) -> tuple[PublishedTable, ...]:
     found: dict[str, dict[str, tuple[str, PublishedTable]]] = {}
     for each in sets:
-        for table in each.benchmark.published_tables():
+        for table in _published(study, each):
             found.setdefault(table.name, {})[each.name] = each.benchmark.title, table
     whose = ", ".join(study.sets)
     if not study.tables:
@@ -222,6 +250,8 @@ def _of_scale(study: Study, scale: str, file: Path) -> tuple[StudyRow, ...]:
     found = study.scales[scale]
     if found.data is not None and len(study.sets) > 1:
         raise ValueError(f"{file}: scales.{scale}.data simulates one benchmark, the study has {len(study.sets)}")
+    if found.data is not None and found.data.settings and found.data.patients is None:
+        raise ValueError(f"{file}: scales.{scale}.data.settings need the number of patients beside them")
     return tuple(replace(row, set={**found.set, **row.set}) for row in found.rows)
 
 
@@ -230,6 +260,8 @@ def _check_names(rows: Sequence[StudyRow], file: Path) -> None:
     if twice:
         raise ValueError(f"{file}: rows: two rows are named {twice[0]!r}; give each a name of its own")
     for row in rows:
+        if row.billions is not None and row.billions <= 0:
+            raise ValueError(f"{file}: row {row.name!r}, billions is {row.billions:g}; wanted more than 0")
         if not row.name.strip() or "/" in row.name or row.name.startswith("."):
             raise ValueError(f"{file}: row {row.name!r}, name: it is that of a folder: no / and no . in front")
         given = [bool(row.recipe), bool(row.predictions), row.masks is not None]
@@ -251,9 +283,16 @@ def _with_recipe(row: StudyRow, file: Path) -> StudyRow:
     return replace(row, recipe=str(file.parent / str(row.recipe))) if is_file else row
 
 
-def _with_published(row: StudyRow, known: set[str], file: Path) -> StudyRow:
+def _with_published(row: StudyRow, known: set[str], file: Path, *, unread: bool) -> StudyRow:
+    """Returns the row with the published one that it is compared with, by default that of its own name.
+
+    Args:
+        unread: Whether published rows are not known, as the release that holds them is not here.
+    """
     if row.published is None:
         return replace(row, published=row.name) if row.name in known else row
+    if row.published not in known and unread:
+        return replace(row, published=None)
     if row.published not in known:
         raise ValueError(
             f"{file}: row {row.name!r}, published: no table of the study has a row {row.published!r}."

@@ -64,7 +64,7 @@ def test_official_folder_inside_is_found(tree: Path, tmp_path: Path) -> None:
 def test_hidden_files_are_counted(tree: Path) -> None:
     (tree / ".DS_Store").touch()
     (tree / "normal" / "Thumbs.db").touch()
-    assert _read(tree).notes == ("skipped 2 hidden or system files",)
+    assert _read(tree).notes == ("skipped 2 files that are no media: hidden, of the system, or texts",)
 
 
 def _without(tree: Path, stem: str, message: str) -> None:
@@ -81,15 +81,13 @@ def _without(tree: Path, stem: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("benign (1)_mask.png", r"benign, number 1: its mask is missing.*benign \(1\)_mask\.png"),
-        ("benign (2)_mask.png", r"benign, number 3: its mask is missing.*benign \(2\)_mask\.png"),
         ("benign (1).png", r"benign, number 1: there is no image for this mask.*benign \(1\)\.png"),
         ("benign (2).png", r"benign, number 4: there is no image for this mask.*benign \(2\)\.png"),
     ],
 )
-def test_an_image_or_mask_alone_is_rejected_and_missing(tree: Path, name: str, message: str) -> None:
+def test_a_mask_alone_is_rejected_and_its_image_missing(tree: Path, name: str, message: str) -> None:
     (tree / "benign" / name).unlink()
-    _without(tree, name.removesuffix(".png").removesuffix("_mask"), message)
+    _without(tree, name.removesuffix(".png"), message)
     assert [missing.file for missing in _read(tree).missing] == [f"benign/{name}"]
 
 
@@ -99,30 +97,50 @@ def test_a_missing_folder_is_refused(tree: Path) -> None:
         _read(tree)
 
 
-@pytest.mark.parametrize("name", ["benign/notes.txt", "benign/malignant (1).png", "benign/benign (1) copy.png"])
-def test_files_that_do_not_belong_are_rejected(tree: Path, name: str) -> None:
-    (tree / name).touch()
+@pytest.mark.parametrize("name", ["benign/malignant (1).png", "benign/benign (1) copy.png"])
+def test_pictures_that_do_not_belong_are_rejected(tree: Path, name: str) -> None:
+    shutil.copy(tree / "benign" / "benign (1).png", tree / name)
     table = _read(tree)
     assert len(table.questions) == 72
     assert all("unexpected file, wanted only 'benign" in reject.reason for reject in table.rejects)
     assert {reject.media for reject in table.rejects} == {tree / name}
 
 
-def test_mask_of_another_size(tree: Path) -> None:
-    PIL.Image.new("L", (70, 60)).save(tree / "benign" / "benign (1)_mask.png")
-    _without(tree, "benign (1)", r"this mask is 70 x 60 pixels, its image is 80 x 60.*benign \(1\)_mask\.png")
+def test_files_that_are_no_media_are_skipped_and_counted(tree: Path) -> None:
+    (tree / "benign" / "notes.txt").write_text("from the ward")
+    (tree / "benign" / "done").touch()
+    (tree / "normal" / "new.png").touch()
+    table = _read(tree)
+    assert (len(table.questions), table.rejects) == (72, ())
+    assert table.notes == (
+        "skipped 1 files that are no media: hidden, of the system, or texts",
+        "skipped 2 empty files that the release does not have",
+    )
 
 
-def test_broken_further_mask(tree: Path) -> None:
-    (tree / "benign" / "benign (2)_mask_1.png").write_bytes(b"\x89PNG")
-    _without(tree, "benign (2)", r"benign \(2\)_mask_1\.png")
-
-
-def test_further_mask_of_another_size_leaves_the_diagnosis(tree: Path) -> None:
-    PIL.Image.new("L", (70, 60)).save(tree / "benign" / "benign (2)_mask_1.png")
+@pytest.mark.parametrize("mask", ["benign (2)_mask.png", "benign (2)_mask_1.png"])
+@pytest.mark.parametrize("how", ["they have no mask", "a mask has another size", "a mask is damaged"])
+def test_a_mask_that_says_nothing_leaves_the_diagnosis(tree: Path, mask: str, how: str) -> None:
+    path = tree / "benign" / mask
+    if how == "they have no mask":
+        (tree / "benign" / "benign (2)_mask.png").unlink()
+    elif how == "a mask is damaged":
+        path.write_bytes(path.read_bytes()[:60])
+    else:
+        PIL.Image.new("L", (70, 60)).save(path)
     table = _read(tree)
     assert [q.facets["task"] for q in table.questions if q.patient_id == "benign (2)"] == ["diagnosis"]
-    assert table.notes == ("images asked for their diagnosis alone, as a further mask has another size: 1",)
+    assert table.notes == (f"images asked for their diagnosis alone, as {how}: 1",)
+    assert table.rejects == ()
+
+
+def test_a_copy_without_masks_asks_for_the_diagnosis(tree: Path, tmp_path: Path) -> None:
+    for path in tree.rglob("*_mask*.png"):
+        path.unlink()
+    prepared = prepare(find_source("busi"), benchmark="busi", root=tree, out=tmp_path / "out")
+    asked = [question.facets["task"] for split in SPLITS for question in prepared.questions(split)]
+    assert asked == ["diagnosis"] * 24
+    assert "images asked for their diagnosis alone, as they have no mask: 24" in prepared.manifest.notes
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
-from medtune.benchmarks.ctlesionvqa.paper_tables import repeated
 from medtune.benchmarks.ctlesionvqa.scoring import (
     averages,
     inclusive,
@@ -132,8 +131,6 @@ def test_of_nothing() -> None:
             metric.value([])
     with pytest.raises(ValueError, match="at least one subtype"):
         averages([])
-    with pytest.raises(ValueError, match="at least one value"):
-        repeated([])
     assert scoring.mean_score([]) is None
     assert score_numeric([]).value == 0
     assert aggregate_letters([])["overall"] == {"accuracy": 0, "n_total": 0, "n_subtypes": 0}
@@ -165,11 +162,6 @@ def test_subtypes_are_those_of_both_versions() -> None:
     assert {name for names in V1.values() for name in names if answer_type(name) == "numeric"} == numeric
     assert subtype("PDAC_vs_PNET  classification") == "PDAC vs PNET classification"
     assert category("unheard of") is None
-
-
-def test_repeats_that_agree_have_no_width() -> None:
-    assert repeated([0.574] * 5).ci95 == pytest.approx((0.574, 0.574))
-    assert repeated([0.5]).ci95 is None
 
 
 def made(predictions: list[Prediction]) -> dict[str, Table]:

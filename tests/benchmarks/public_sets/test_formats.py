@@ -10,7 +10,7 @@ import pytest
 
 from medtune.benchmarks.public_sets import SetTable, public_set
 from medtune.benchmarks.public_sets.psfhs import grey
-from medtune.data.media.images import read_metaimage
+from medtune.data.media.metaimage import read_metaimage
 from tests.examples import OF_SETS
 from tests.examples.metaimage import write_metaimage
 

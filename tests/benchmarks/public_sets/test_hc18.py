@@ -75,7 +75,7 @@ def test_plain_folders_reject_what_has_no_partner(tmp_path: Path) -> None:
         stem.with_name(f"{stem.name}_Annotation.png").rename(tmp_path / "plain" / "masks" / f"{number}.png")
     (tmp_path / "plain" / "images" / "2.png").unlink()
     (tmp_path / "plain" / "masks" / "3.png").unlink()
-    (tmp_path / "plain" / "images" / "scan.txt").touch()
+    (tmp_path / "plain" / "images" / "scan.xyz").touch()
     table = _read(tmp_path / "plain")
     assert [frame.name for frame in table.frames] == ["1", "4"]
     assert [(reject.file, reject.row, reject.kind[:20]) for reject in table.rejects] == [

@@ -12,6 +12,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source, published
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.official_report import as_released, official_letter, read, read_judge_words, report
+from medtune.benchmarks.rexsonovqa.published_tables import free_outcome
 from medtune.benchmarks.rexsonovqa.rubric import (
     TYPES,
     ScoredItem,
@@ -22,7 +23,6 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally_by_type,
 )
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question, Size
 from medtune.eval.asking.ask import evaluate
@@ -298,8 +298,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def outcomes(items: list[ScoredItem]) -> list[int]:
-    each = [FreeOutcome(item.score, item.error_type) for item in items if not item.is_mcq]
-    return [*cross_free(each, each).cells[-1]]
+    each = [free_outcome(item.score, item.error_type) for item in items if not item.is_mcq]
+    return [*map(each.count, range(4)), len(each)]
 
 
 def test_score_files_give_the_published_totals(shared_real: Path, name: str) -> None:

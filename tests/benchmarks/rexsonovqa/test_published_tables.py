@@ -10,6 +10,7 @@ import pytest
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa import benchmark
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.tables import tables
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.verdicts import JUDGE_MARK
@@ -25,6 +26,7 @@ MODELS = {
 }
 FOLDERS = {"gemini_scores": "Gemini 3 Pro", "seed_scores": "Seed 2.0 Pro"}
 LETTERS = "ABCDEFGH"
+FIGURES = {"figure6_mcq", "figure6_free", "figure7_mcq", "figure7_free"}
 Said = tuple[Question, Mapping[Condition, str]]
 
 
@@ -36,7 +38,7 @@ def question(id_: str, *, key: str | None, type_: str, duration: float) -> Quest
     return Question(id_, id_, "?", options, answer, kind, id_, facets)  # type: ignore[arg-type]
 
 
-def cells(model: str, said: Iterator[Said], *, parser: str) -> list[StudyCell]:
+def evidence_of(said: Iterator[Said], *, parser: str) -> Evidence:
     asked = list(said)
     predictions = [
         Prediction(PredictionKey(each.id, condition, "generation", 0), text=text)
@@ -44,9 +46,12 @@ def cells(model: str, said: Iterator[Said], *, parser: str) -> list[StudyCell]:
         for condition, text in replies.items()
     ]
     questions = [each for each, _ in asked]
-    bench = benchmark()
-    evidence = Evidence(questions, predictions, parse_all(questions, predictions, bench), parser)
-    return study_cells(bench.published_tables(), [StudyAnswers(model, model, [{"zero_shot": evidence}])])
+    return Evidence(questions, predictions, parse_all(questions, predictions, benchmark()), parser)
+
+
+def cells(model: str, said: Iterator[Said], *, parser: str) -> list[StudyCell]:
+    answers = StudyAnswers(model, model, [{"zero_shot": evidence_of(said, parser=parser)}])
+    return study_cells(benchmark().published_tables(), [answers])
 
 
 def parser_of(model: str) -> str:
@@ -77,7 +82,7 @@ def test_golden_recorded_scores_give_the_cells() -> None:
         found = cells(model, of_recorded_scores(golden[name], golden["columns"]), parser=parser_of(model))
         compared = [each for each in found if each.difference is not None]
         assert {each.table for each in compared} == (
-            {"mcq", "free", "section5"} if "gemini" in name else {"mcq", "free"}
+            {"mcq", "free", "section5", *FIGURES} if "gemini" in name else {"mcq", "free"}
         )
         # Without blind replies the cells of the video alone: 2 and 4 outcomes, and 10 numbers of section 5.
         assert len(compared) == (16 if "gemini" in name else 6)
@@ -111,6 +116,23 @@ def test_golden_outcomes_blind_and_with_the_video_give_every_cell() -> None:
         compared = [each for each in found if each.table in ("mcq", "free")]
         assert len(compared) == 8 + 24
         assert {each.difference for each in compared} == {0.0}, [each for each in compared if each.difference]
+
+
+def test_golden_crossings_are_those_of_a_runs_report() -> None:
+    golden = recorded("rexsonovqa_cross_setting.json")
+    assert golden["expected"]
+    for name, expected in golden["expected"].items():
+        evidence = evidence_of(of_outcomes(golden["rows"][name], golden["rows"]["columns"]), parser="official")
+        found = {table.title: table for table in tables(evidence)}
+        mcq, free = (found[f"{format_}, blind against video"] for format_ in ("Multiple choice", "Free response"))
+        assert [[*row[1:]] for row in mcq.rows] == expected["mcq_2x2_with_totals"]
+        assert [[*row[1:]] for row in free.rows] == expected["free_4x4_with_totals"]
+        (_, *ours) = found["The paper's models (Tables A1 to A8) and ours"].rows[-1]
+        accuracies = ("mcq_video_accuracy", "free_video_mean", "mcq_blind_accuracy", "free_blind_mean")
+        rates = ("mcq_recovery_rate", "mcq_loss_rate")
+        assert ours == pytest.approx([expected[key] for key in (*accuracies, *rates)], rel=1e-12)
+        better, same, worse = expected["free_improved_same_worse"]
+        assert free.notes == (f"With video {better} better, {same} the same, {worse} worse.",)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

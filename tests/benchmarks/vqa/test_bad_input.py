@@ -136,14 +136,16 @@ def test_folders_of_classes_need_two_and_have_no_columns(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="folders of classes have no columns"):
         read(tmp_path / "raw", TableOptions(columns={"question": "q"}), name="image_folder")
     pictures(tmp_path / "raw" / "malignant", 1)
-    (tmp_path / "raw" / "malignant" / "notes.txt").write_text("x")
+    for name in ("notes.txt", "list.xyz"):
+        (tmp_path / "raw" / "malignant" / name).write_text("x")
     for name in ("us_0_mask.png", "us_0_mask_1.png"):
         shutil.copy(tmp_path / "raw" / "malignant" / "us_0.png", tmp_path / "raw" / "malignant" / name)
     table = read(tmp_path / "raw", TableOptions(question="What is it?"), name="image_folder")
     assert [(q.text, q.answer) for q in table.questions] == [("What is it?", "benign")] * 2 + [
         ("What is it?", "malignant")
     ]
-    assert "this file has another suffix" in str(table.rejects[0])
+    assert "skipped 1 files that are no media: hidden, of the system, or texts" in table.notes
+    assert "rows left out, a file that is no image, film or scan: 1" in table.notes
     assert "rows left out, a mask beside its image: 2" in table.notes
 
 

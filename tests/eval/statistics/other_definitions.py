@@ -73,23 +73,19 @@ def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Inte
 def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns p values that are multiplied by their number, at most 1.
 
-    Source: Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
+    Source: Dunn 1961, doi:10.1080/01621459.1961.10482090.
     """
-    return _adjusted(p_values, "bonferroni")
+    return tuple(min(1.0, p * len(p_values)) for p in p_values)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns p values that are adjusted to control the false discovery rate.
 
-    Source: Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
+    Source: Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; scipy's `false_discovery_control`.
     """
-    return _adjusted(p_values, "fdr_bh")
+    from scipy.stats import false_discovery_control
 
-
-def _adjusted(p_values: Sequence[float], method: str) -> tuple[float, ...]:
-    from statsmodels.stats.multitest import multipletests
-
-    return tuple(float(p) for p in multipletests(p_values, method=method)[1]) if p_values else ()
+    return tuple(map(float, false_discovery_control(p_values))) if p_values else ()
 
 
 def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -1,3 +1,4 @@
+import math
 import re
 from typing import Any
 
@@ -5,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import Numbers, patient_swaps
 from medtune.eval.statistics.column_sums import Recomputed
@@ -138,15 +138,20 @@ def test_golden_statistics_adjusted_p_values() -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
-def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
-    found = mcnemar(b, c)
-    exact = contingency_tables.mcnemar([[5, b], [c, 5]], exact=True).pvalue if b + c else 1.0
-    assert mcnemar_exact(b, c) == pytest.approx(exact, abs=1e-9)
-    if b + c:
-        for test, correction in ((found.plain, False), (found.corrected, True)):
-            reference = contingency_tables.mcnemar([[5, b], [c, 5]], exact=False, correction=correction)
-            assert test is not None
-            assert (test.statistic, test.p) == pytest.approx((reference.statistic, reference.pvalue))
+def test_mcnemar_is_the_sum_of_the_binomial_tail(b: int, c: int) -> None:
+    tail = sum(math.comb(b + c, changed) for changed in range(min(b, c) + 1))
+    assert mcnemar_exact(b, c) == pytest.approx(min(1.0, 2 * tail / 2 ** (b + c)), abs=1e-9)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_rejects_step_by_step(p_values: list[float]) -> None:
+    found, rejected = holm(p_values), [False] * len(p_values)
+    for step, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[number] * (len(p_values) - step) > 0.05:
+            break
+        rejected[number] = True
+    assert [*found.rejected] == rejected
+    assert all(p <= adjusted <= 1 for p, adjusted in zip(p_values, found.p_values, strict=True))
 
 
 @given(st.floats(0, 1))

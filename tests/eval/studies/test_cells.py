@@ -13,9 +13,17 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.statistics.intervals import difference_of_two, mean_interval, wilson
 from medtune.eval.statistics.patient_swaps import holm
-from medtune.eval.studies.cells import NO_RESULT, NO_UNCERTAINTY, NOT_PRINTED, StudyAnswers, StudyCell, study_cells
+from medtune.eval.studies.cells import (
+    NO_RESULT,
+    NO_UNCERTAINTY,
+    NOT_PRINTED,
+    StudyAnswers,
+    StudyCell,
+    over_passes,
+    study_cells,
+)
 from medtune.eval.studies.measures import gain_of, of_metric, of_rule, share
-from medtune.eval.studies.published import Answers, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, PublishedColumn, PublishedTable
 
 
 def evidence(right: Sequence[bool]) -> Evidence:
@@ -119,6 +127,11 @@ def test_seeds_widen_the_interval() -> None:
     assert same.ci95 == pytest.approx(mean_interval([1.0] * 10 + [0.0] * 10, [str(n) for n in range(20)]))
     assert spread.ci95.low < same.ci95.low
     assert spread.ci95.high > same.ci95.high
+
+
+def test_passes_that_agree_have_no_width() -> None:
+    assert over_passes([CellValue(0.574, 9)] * 5).ci95 == pytest.approx((0.574, 0.574))
+    assert over_passes([CellValue(0.5, 9)]).ci95 is None
 
 
 def test_a_gain_is_paired_by_question() -> None:

@@ -205,21 +205,42 @@ def test_reply_that_cannot_be_used_is_paid_for_all_the_same(chat: ChatServer, op
     assert not client.is_kept(body, repeat=0)
 
 
+CUT = {"Content-Length": "9999", "Connection": "close"}
+"""The headers of a response whose connection is lost in its middle."""
+
+
 @pytest.mark.parametrize(
     ("odd", "settings"),
     [
         (Said({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 2}}), {}),
         (Said(pieces=({"choices": [{"delta": {"content": "a"}}]}, {"choices": "b"}, "[DONE]")), {"stream": True}),
         (Said(pieces=({"choices": [{"delta": {"content": "a"}}]}, {"choices": [{"delta": 3}]})), {"stream": True}),
+        (Said('{"choices": [{"index": 0, "message": {"content": "he'), {}),
+        (Said({"choices": [{"message": {"content": ["a"]}}]}), {}),
+        (Said({"choices": [{"message": None}]}), {}),
+        (replace(completion("head"), headers=CUT), {}),
+        (replace(streamed("he", finish=None), headers=CUT), {"stream": True}),
+        (Said(pieces=({"choices": [{"delta": {"content": "a"}}]}, '{"choices": [{"del')), {"stream": True}),
+        (replace(completion("late"), silence_s=0.4), {"timeout_s": 0.2}),
     ],
 )
 def test_a_try_that_was_billed_is_counted_though_nobody_can_read_it(
     chat: ChatServer, opened: Opened, odd: Said, settings: dict[str, bool]
 ) -> None:
-    chat.script(odd, odd, streamed("head") if settings else completion("head"))
+    chat.script(odd, odd, streamed("head") if "stream" in settings else completion("head"))
     client = opened(**PRICED, **settings)
     assert asked(client).text == "head"
     assert client.budget.requests == 3
+
+
+@pytest.mark.parametrize(
+    "refused", [failure(500), failure(429), Said({"error": {"message": "overloaded"}}), Said("<p>")]
+)
+def test_a_try_that_no_model_saw_costs_nothing(chat: ChatServer, opened: Opened, refused: Said) -> None:
+    chat.script(refused, refused, completion("head"))
+    client = opened(**PRICED)
+    assert asked(client).text == "head"
+    assert client.budget.requests == 1
 
 
 @pytest.mark.parametrize(("limit", "said"), [("MOST_BYTES", "longer than 0 MB"), ("MOST_TIMEOUTS", "longer than 0 s")])

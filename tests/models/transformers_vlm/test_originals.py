@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano
+from medtune.models.proof.weights import weights_check
 from medtune.models.transformers_vlm.generic.loading import checkpoint_entry, from_checkpoint, read_config
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors

@@ -21,9 +21,9 @@ from transformers.utils import chat_template_utils
 from medtune.data.types import Frames, Image, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.weights import weights_check
 from medtune.models.sequence.chat_template import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
@@ -32,7 +32,7 @@ from medtune.models.tuning.plan import Lora, PartTuning
 from medtune.models.weights.loading_options import Loading, Thinking
 from medtune.models.zoo.nano_any_size import build_glm, build_qwen3vl, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
-from tests.models.doctor.test_faults import TUNING, asked_about, examined, failed, pictures, trained
+from tests.models.proof.test_faults import TUNING, asked_about, examined, failed, pictures, trained
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_parity import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.test_video import clip, frames_of

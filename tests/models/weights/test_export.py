@@ -16,6 +16,8 @@ from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models import assemble
 from medtune.models.contract import Assembled
+from medtune.models.proof.checks import EXPORT_TOLERANCE, Apart, apart
+from medtune.models.proof.fresh_process import PLAIN, Proof, ProofError, refuse_beyond, told_by
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.quantize import quantize_language
@@ -25,16 +27,6 @@ from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput
 from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, volume_input, write_exported
 from medtune.models.weights.hub import PROOF
 from medtune.models.weights.loading_options import CODES, Loading
-from medtune.models.weights.proof.prove import (
-    PLAIN,
-    TOLERANCES,
-    Apart,
-    Proof,
-    ProofError,
-    apart,
-    refuse_beyond,
-    told_by,
-)
 from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, cpu_answerer, fresh, picture
 
 OPTIONS = ("normal", "benign", "malignant")
@@ -235,7 +227,7 @@ NONE, MUCH = Apart(0.0, 0.0), Apart(0.5, 2.0)
 
 
 def proof(*, difference: Apart = NONE, moved: Apart = MUCH) -> Proof:
-    return Proof(4, "made up", "transformers 5", "float32", difference, TOLERANCES["float32"], moved, None)
+    return Proof(4, "made up", "transformers 5", "float32", difference, EXPORT_TOLERANCE["float32"], moved, None)
 
 
 def test_values_that_are_no_numbers_are_infinitely_far_apart() -> None:

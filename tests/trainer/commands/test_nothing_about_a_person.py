@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
-from tests.benchmarks.vqa.own_data import pictures
+from tests.models.endpoint.chat_server import Said, completion, serving
+from tests.trainer.own_data.named_pictures import write_named
 
 pytestmark = pytest.mark.slow
 NAME = "Mustermann"
@@ -34,18 +35,22 @@ def _named(folder: Path) -> list[str]:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A table with a name in the folder, the files, the patients, a column of names and shifted cells."""
-    raw = tmp_path / NAME
+    """A table with a name in the folder, the files and their headers, patients, a column of names and shifted cells."""
+    (raw := tmp_path / NAME).mkdir()
     rows = ["image,Frage,Antwort,patient,Name,split,number"]
-    for number, picture in enumerate(pictures(raw, 36)):
-        named = raw / f"{NAME}_{number}.png"
-        (raw / picture).rename(named)
+    for number in range(36):
+        named = write_named(raw, number, NAME)
+        assert _holds_name(named.read_bytes())
         split = "train" if number < 20 else "val" if number < 26 else "test"
         answer = "ja" if number % 2 else "nein"
         rows.append(
             f"{named.name},Ist ein Herd zu sehen?,{answer},{NAME} {number},{NAME} {number % 3},{split},{number}"
         )
     rows.append(f"{NAME}_0.png,,{NAME},{NAME},1,train,2")
+    for number in range(36, 40):
+        whole = (damaged := write_named(raw, number, NAME)).read_bytes()
+        damaged.write_bytes(whole[: len(whole) - 300])
+        rows.append(f"{damaged.name},Ist ein Herd zu sehen?,ja,{NAME} {number},{NAME},train,{number}")
     (raw / "data.csv").write_text("\n".join(rows))
     return raw
 
@@ -56,8 +61,12 @@ def test_a_name_stands_in_nothing_that_a_study_writes_or_prints(
     (out := tmp_path / "out").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(out / "config"))
     prepare = ["prepare", "vqa", "--from", str(study), "--out", str(out / "mine"), "--max-rejected", "0.2"]
+    assert main([*prepare[:-1], "0"]) == 1
     assert main(prepare) == 0
-    capfd.readouterr()
+    told = capfd.readouterr()
+    assert "rejected 5 of 41 questions" in told.out
+    # The way to the table is the user's own.
+    assert not _holds_name((told.out + told.err).replace(str(study), "").encode())
     study.rename(tmp_path / "moved")
     run = [
         "run",
@@ -85,3 +94,26 @@ def test_the_search_finds_what_is_packed(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("nothing")
     (tmp_path / f"{NAME}.txt").write_text("")
     assert _named(tmp_path) == [f"{NAME}.txt", "a.gz", "b.npz"]
+
+
+def test_what_a_server_says_stands_with_the_answers_alone(
+    prepared_tiny: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each third reply cannot be read, and is asked for again."""
+    run, cache = tmp_path / "run", tmp_path / "cache"
+    with serving() as chat:
+        odd = {0: Said({"choices": [{"message": {"content": [NAME]}}]}), 1: Said(f'{{"choices": "{NAME}')}
+        chat.reply = lambda body: odd.get(len(chat.bodies) % 6, completion(f"The lesion of {NAME} is benign"))
+        endpoint = {"base_url": chat.base_url, "model": "m", "key_env": "null", "cache": cache, "max_usd": 100}
+        settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
+        data = ["data.benchmark=busi", f"data.root={prepared_tiny}", "log.wandb=offline", "eval.max_new_tokens=8"]
+        words = ["eval", "endpoint_fetal_gauge", "--out", str(run), "--limit", "4", "--set", *data, *settings]
+        assert main(words) == 0
+        assert main(["report", str(run)]) == 0
+        chat.reply = lambda body: Said(f'{{"choices": "{NAME}')
+        again = ["model.endpoint.max_retries=0", f"model.endpoint.cache={tmp_path / 'other'}"]
+        assert main([*words[:3], str(tmp_path / "failed"), *words[4:], *again]) == 1
+    printed = capfd.readouterr()
+    assert not _holds_name((printed.out + printed.err).encode())
+    places = {name for name in _named(tmp_path) if not name.startswith("cache/")}
+    assert places == {"run/zero_shot/predictions.jsonl", "run/report.html"}

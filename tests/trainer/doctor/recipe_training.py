@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.models.contract import Model
-from medtune.models.doctor.reference import Check, Finding
+from medtune.models.proof.checks import Check, Finding
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.trainer.doctor import asked_questions, open_candidate, read_candidate
 from medtune.trainer.plan.devices import GB
 from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.schema import Recipe
-from tests.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
-from tests.models.doctor.training import Saving, training_proof
+from tests.models.proof.learning import GRADIENT_TOLERANCE, StepBytes
+from tests.models.proof.training import Saving, training_proof
 
 ALLOWED = 0.05
 """The share by which the measured bytes of weights, gradients and moments may differ from the planned ones."""

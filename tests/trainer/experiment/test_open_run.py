@@ -63,7 +63,7 @@ WITHOUT_A_MODEL = {
 LARGE = ("torch", "lightning", "transformers", "peft", "torchvision", "torchmetrics", "bitsandbytes", "matplotlib")
 RARE = ("pydicom", "nibabel", "av", "monai", "wandb", "deepspeed", "timm")
 ADAPTERS = ("peft", "bitsandbytes")
-WITHOUT_USE = ("sklearn", "pandas", "statsmodels", "datasets", "torch._inductor.compile_fx", *ADAPTERS)
+WITHOUT_USE = ("sklearn", "pandas", "datasets", "torch._inductor.compile_fx", *ADAPTERS)
 
 
 def test_what_asks_no_model_imports_no_torch(moved: Path, tiny_busi: Path, elsewhere: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_asks_no_model_imports_no_torch(moved: Path, tiny_busi: Path, elsew
 
 UNUSED = (
     "av", "bert_score", "bitsandbytes", "deepspeed", "gguf", "imagehash", "monai", "nibabel", "openai", "openpyxl",
-    "pycocoevalcap", "pydicom", "SimpleITK", "wandb",
+    "pydicom", "imagecodecs", "wandb",
 )  # fmt: skip
 """What reads or writes other files, asks or judges elsewhere, or spreads a run: without it a nano run has to start."""
 

@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pydicom
 import pytest
+from pydicom.data import get_testdata_file
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.trainer.commands.cli import main
@@ -50,6 +52,27 @@ def test_volumes_that_are_not_in_hounsfield_units_are_noted(tmp_path: Path, caps
     (raw / "data.csv").write_text("\n".join(rows))
     assert prepared(raw / "data.csv") == 0
     assert "note: NO HOUNSFIELD UNITS: 2 volumes have no value of -80 or less" in capsys.readouterr().out
+
+
+def test_text_that_is_burned_into_the_pixels_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (raw := tmp_path / "raw").mkdir()
+    rows = ["image,question,answer,patient"]
+    for number in range(8):
+        dataset = pydicom.dcmread(str(get_testdata_file("MR_small.dcm", download=False)))
+        grey_HW = np.random.default_rng(number).integers(0, 900, (dataset.Rows, dataset.Columns)).astype("<i2")
+        dataset.PixelData = grey_HW.tobytes()
+        dataset.BurnedInAnnotation = "YES" if number < 3 else "NO"
+        dataset.save_as(raw / f"{number}.dcm")
+        rows.append(f"{number}.dcm,Is there a cyst?,{('yes', 'no')[number % 2]},P{number}")
+    (raw / "data.csv").write_text("\n".join(rows))
+    assert prepared(raw / "data.csv") == 0
+    said = "TEXT IN THE PICTURES: 3 of 8 files say that text is burned into their pixels (BurnedInAnnotation YES)"
+    assert f"note: {said}" in capsys.readouterr().out
+    root = f"{raw}_out"
+    assert said in (Path(root) / "manifest.json").read_text()
+    words = ["validate", "nano_busi_lora", "--set", f"data.root={root}", "data.benchmark=vqa", "eval.val_questions=2"]
+    main(words)
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("benchmark", ["vqa", "busi"])

@@ -24,7 +24,7 @@ from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY
-from medtune.data.raw.folder import raw_folder, split_named, visible_entries
+from medtune.data.raw.folder import clutter_note, raw_folder, split_named, visible_entries
 from medtune.data.raw.named_files import MEDIA_SUFFIXES
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, Place, RowError, Source, SourceTable, TableOptions
@@ -98,6 +98,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
     notes: tuple[str, ...] = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
     if patients := len({each.patient for each in found} - {""}):
         notes = (*notes, f"patients: the {patients} folders of patients inside or around those of classes")
+    notes = (*notes, *clutter_note(dict.fromkeys(each.path for each in found)))
     names = [each.name for each in visible_entries(folder) if each.is_dir()]
     # Another file in a folder of a class is a reject of its own.
     files = [entry for each in found for entry in visible_entries(each.path)]
@@ -185,4 +186,4 @@ def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | 
             cells = {_FILE: str(path.relative_to(folder)), _CLASS: each.label, _PATIENT: each.patient}
             yield Row(place, cells)
         elif not _is_patient(path):
-            yield place.error("wanted an image, film or scan, this file has another suffix. Move it out.", media=path)
+            yield LeftOut("a file that is no image, film or scan")

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".wmv")
+GIF_SUFFIX = ".gif"
+VIDEO_SUFFIXES = (
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".vob", ".ts", ".m2ts", ".wmv", GIF_SUFFIX,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,20 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
     if num_bytes == 0:
         raise ValueError(f"{path}: the file is empty. Copy or download it again.")
     with _opened(path) as (container, stream):
-        packets = [packet for packet in container.demux(stream) if packet.size and not packet.is_discard]
+        stored = [packet for packet in container.demux(stream) if packet.size]
+        # A film that was cut without being encoded again keeps frames in front of its beginning, which nobody is shown.
+        packets = [packet for packet in stored if not packet.is_discard]
         if not packets:
             raise ValueError(f"{path}: the video has no frames. Copy or download it again.")
-        if 0 < len(packets) < stream.frames and not any(packet.is_discard for packet in packets):
+        if len(stored) < stream.frames:
             raise ValueError(
-                f"{path}: the file is cut short: {len(packets)} of {stream.frames} frames are there. "
+                f"{path}: the file is cut short: {len(stored)} of {stream.frames} frames are there. "
                 "Copy or download it again."
+            )
+        if not stored[0].is_keyframe:
+            raise ValueError(
+                f"{path}: the film begins in the middle: its first frames are made of one that was cut away. Cut it "
+                "out of the whole film again, with encoding: ffmpeg -ss START -i WHOLE -c:v libx264 NEW.mp4"
             )
         if stream.time_base is None or any(packet.pts is None for packet in packets):
             raise ValueError(
@@ -73,7 +83,10 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
             packets[-1].duration * unit_s if packets[-1].duration else float(np.median(gaps_s)) if len(gaps_s) else 0.0
         )
         container.seek(stamps[0], stream=stream, backward=True)
-        is_turned = not _matrix(next(container.decode(stream)), path)[0]
+        shown = next(container.decode(stream), None)
+        if shown is None:
+            raise ValueError(f"{path}: no frame of the video decodes. Copy or download it again.")
+        is_turned = not _matrix(shown, path)[0]
         size = Size(stream.codec_context.width, stream.codec_context.height)
         return Timeline(
             size=Size(*reversed(size)) if is_turned else size,
@@ -180,7 +193,15 @@ def copy_without_texts(path: Path, to: Path) -> None:
     """Copies the packets of the video track of a file into a new one, without any text; no frame is encoded again."""
     import av
 
-    form = {".m4v": "mp4", ".mkv": "matroska", ".mpg": "mpeg", ".mpeg": "mpeg", ".wmv": "asf"}
+    form = {
+        ".m4v": "mp4",
+        ".mkv": "matroska",
+        ".mpg": "mpeg",
+        ".mpeg": "mpeg",
+        ".wmv": "asf",
+        ".ts": "mpegts",
+        ".m2ts": "mpegts",
+    }
     name = form.get(path.suffix.lower(), path.suffix.lower()[1:])
     with _opened(path) as (container, stream), av.open(str(to), "w", format=name, container_options=_EXACT) as out:
         track = out.add_stream_from_template(stream)
@@ -192,6 +213,10 @@ def copy_without_texts(path: Path, to: Path) -> None:
 
 
 _EXACT = {"fflags": "+bitexact"}
+
+
+_WITHOUT_INDEX = ("mpeg", "mpegts")
+"""Containers in which a seek is a guess that may end behind the wanted frame: these are decoded from the start."""
 
 
 def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
@@ -209,9 +234,11 @@ def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
     found: dict[int, NDArray[np.uint8]] = {}
     with _opened(path) as (container, stream):
         stream.thread_type = _ONE_THREAD
-        for keyframe, group in groupby(wanted, key=begins):
+        has_index = container.format.name not in _WITHOUT_INDEX
+        for keyframe, group in groupby(wanted, key=begins if has_index else lambda stamp: wanted[0]):
             missing = set(group)
-            container.seek(keyframe, stream=stream, backward=True)
+            if has_index:
+                container.seek(keyframe, stream=stream, backward=True)
             for frame in container.decode(stream):
                 # What follows a damaged frame is made of it, and not marked itself.
                 if frame.is_corrupt and (frame.pts is None or frame.pts >= keyframe):
@@ -273,7 +300,8 @@ def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     import av
 
     try:
-        with av.open(str(path)) as container:
+        # Texts of a container may be of any encoding; here it only counts that there are some.
+        with av.open(str(path), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: the file holds no video stream (sound alone?). Give the video itself.")
             yield container, container.streams.video[0]

@@ -67,9 +67,9 @@ class Extent(NamedTuple):
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
     """Returns the sampled frames of a video clip, cut to its region, with red boxes drawn; all frames by default."""
-    extent = video_extent(ref.path)
+    extent = video_extent(ref.path, ref.frames_per_s)
     numbers = _numbers(ref, extent, sampling)
-    frames_THWC = _decoded(ref.path, numbers)
+    frames_THWC = _decoded(ref.path, numbers, ref.frames_per_s)
     if ref.boxes:
         frames_THWC = frames_THWC.copy()
         for frame_HWC in frames_THWC:
@@ -85,7 +85,7 @@ def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
 
 def video_frames(ref: MediaRef, sampling: Sampling | None = None) -> Frames:
     """Returns the size and times of the frames that `read_video` would return, from the video's packets alone."""
-    extent = video_extent(ref.path)
+    extent = video_extent(ref.path, ref.frames_per_s)
     times_s = tuple(extent.times_s[number] for number in _numbers(ref, extent, sampling))
     if ref.region is None:
         return Frames(extent.size, times_s)
@@ -112,12 +112,12 @@ def read_whole_frames(path: Path, at_most: int) -> WholeFrames:
     return WholeFrames(count, _decoded(path, numbers))
 
 
-def video_extent(path: Path) -> Extent:
+def video_extent(path: Path, frames_per_s: float | None = None) -> Extent:
     """Returns the frame size, the times of all frames and the duration of a video or a cine DICOM."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
     if is_dicom(path):
-        cine = _cine(path)
+        cine = _cine(path, frames_per_s)
         height, width = cine.frames_THWC.shape[1:3]
         return Extent(Size(width, height), cine.times_s, cine.duration_s)
     whole = timeline(path)
@@ -143,9 +143,9 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
         check_box(box, extent.size)
 
 
-def _decoded(path: Path, numbers: Sequence[int]) -> NDArray[np.uint8]:
+def _decoded(path: Path, numbers: Sequence[int], frames_per_s: float | None = None) -> NDArray[np.uint8]:
     if is_dicom(path):
-        return _cine(path).frames_THWC[list(numbers)]
+        return _cine(path, frames_per_s).frames_THWC[list(numbers)]
     stamps = timeline(path).stamps
     return decoded_frames(path, [stamps[number] for number in numbers])
 
@@ -180,8 +180,8 @@ def _frames_between(times_s: Sequence[float], start_s: float, end_s: float) -> l
 
 # The result is cached because the times and the pixels of one file are asked for, and each decodes the whole cine.
 @lru_cache(maxsize=2)
-def _cine(path: Path) -> Cine:
-    return decode_cine(path)
+def _cine(path: Path, frames_per_s: float | None) -> Cine:
+    return decode_cine(path, frames_per_s)
 
 
 STORED_SUFFIX = ".mkv"

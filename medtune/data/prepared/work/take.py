@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.media.dicom import says_burned_in
 from medtune.data.media.images import holds_others
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
@@ -50,6 +51,10 @@ def check_folders(source: Source, root: Origin, out: Path) -> None:
     check_replaceable(out)
 
 
+_BURNED_IN = (
+    "files say that text is burned into their pixels (BurnedInAnnotation YES), which may name a patient: look at them "
+    "before a run, whose report and server are shown them, and cover the text or leave them out"
+)
 _NOT_IN_HU = (
     "volumes have no value of -80 or less, as the fat and air of a CT have: they are an MRI, or a CT without its "
     "rescale intercept. Models of CTs take their values for Hounsfield units; export the CT again, or ask about slices "
@@ -94,6 +99,9 @@ def take(
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
     if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
         note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
+        table = replace(table, notes=(*table.notes, note))
+    if others := sum(path.exists() and says_burned_in(path) for path in copied):
+        note = f"TEXT IN THE PICTURES: {others} of {len(copied)} {_BURNED_IN}"
         table = replace(table, notes=(*table.notes, note))
     if others := sum(file.content is not None and not file.content.is_in_hu for file in copied.values()):
         note = f"NO HOUNSFIELD UNITS: {others} {_NOT_IN_HU}"

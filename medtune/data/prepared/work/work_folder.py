@@ -133,7 +133,7 @@ class WorkFolder:
             content_said(path, self.scratch) if path.is_relative_to(self.scratch) else path_said(path)
             for path, _ in unit.files
         ]
-        return content_key(kinds, said)
+        return content_key(kinds, said, *([] if unit.frames_per_s is None else [unit.frames_per_s]))
 
     def keep_only(self, names: set[str]) -> None:
         """Removes the media files that the prepared folder does not name, which earlier attempts have left."""

@@ -8,6 +8,7 @@ import av
 import numpy as np
 import pydicom
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, UltrasoundMultiFrameImageStorage, generate_uid
@@ -44,6 +45,38 @@ def mp4(path: Path, times_s: Sequence[float], *, keyframe_every: int = 10) -> Pa
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
     return path
+
+
+def film(path: Path, frames_THWC: NDArray[np.uint8], *, codec: str, form: str, **options: str) -> Path:
+    """Writes frames, 25 a second, in a container and an encoding, with a keyframe each 12."""
+    with av.open(str(path), "w", format=form) as container:
+        stream = container.add_stream(codec, rate=25)
+        assert isinstance(stream, VideoStream)
+        stream.height, stream.width = frames_THWC.shape[1:3]
+        stream.pix_fmt = "rgb8" if codec == "gif" else "yuv420p"
+        stream.codec_context.options = {"g": "12", **options}
+        for frame_HWC in frames_THWC:
+            picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame_HWC), format="rgb24")
+            container.mux(stream.encode(picture.reformat(format=stream.pix_fmt)))
+        container.mux(stream.encode(None))
+    return path
+
+
+def cut(path: Path, to: Path, *, start_s: float = 0.0, first_packet: int = 0) -> Path:
+    """Copies the packets of a film from a second on, or from a packet on, as tools do that encode nothing again."""
+    with av.open(str(path)) as container, av.open(str(to), "w") as out:
+        stream = container.streams.video[0]
+        track = out.add_stream_from_template(stream)
+        assert stream.time_base is not None
+        shift = round(start_s / stream.time_base)
+        container.seek(shift, stream=stream, backward=True)
+        for number, packet in enumerate(container.demux(stream)):
+            if packet.dts is None or packet.pts is None or number < first_packet:
+                continue
+            packet.pts, packet.dts = packet.pts - shift, packet.dts - shift
+            packet.stream = track
+            out.mux(packet)
+    return to
 
 
 def sound(path: Path) -> Path:

@@ -10,7 +10,7 @@ from medtune.data.media.load import BLANKS, load_media, media_shape, preview
 from medtune.data.media.videos.read import chosen_frames, read_video, video_extent, write_video
 from medtune.data.prepared.copy_media import copy_media
 from medtune.data.types import Box, Frames, MediaRef, Sampling, Size, Video
-from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4, numbers, sound
+from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, cut, film, mp4, numbers, sound
 
 EVEN = [number / 25 for number in range(50)]
 
@@ -107,6 +107,39 @@ def test_an_end_that_is_late_by_less_than_a_frame_is_the_end(even: MediaRef) -> 
 
 
 @pytest.mark.parametrize(
+    ("name", "codec", "form"),
+    [
+        ("film.mpg", "mpeg1video", "mpeg"),
+        ("film.vob", "mpeg2video", "vob"),
+        ("film.ts", "libx264", "mpegts"),
+        ("film.gif", "gif", "gif"),
+        ("film.avi", "mpeg4", "avi"),
+    ],
+)
+def test_films_of_other_containers_are_read_frame_by_frame(tmp_path: Path, name: str, codec: str, form: str) -> None:
+    path = film(tmp_path / name, counted(28), codec=codec, form=form)
+    ref, scale = MediaRef(path, kind="video"), 8 if codec == "gif" else 1
+    found = numbers(seen(ref).frames_THWC)
+    assert np.abs(np.subtract(found, range(28))).max() <= scale
+    assert np.array_equal(seen(ref, Sampling(3)).frames_THWC, seen(ref).frames_THWC[[0, 13, 27]])
+    assert video_extent(path).duration_s == pytest.approx(28 / 25, abs=0.02)
+    (tmp_path / "media").mkdir()
+    copied = copy_media({"m": (ref,)}, tmp_path / "media")
+    assert copied.broken == {}
+    stored = MediaRef(tmp_path / "media" / copied.files[path].file, kind="video")
+    assert np.array_equal(seen(stored).frames_THWC, seen(ref).frames_THWC)
+
+
+def test_a_clip_that_was_cut_without_encoding_shows_what_players_show(tmp_path: Path) -> None:
+    whole = film(tmp_path / "whole.mp4", counted(28), codec="libx264", form="mp4", bf="2", crf="10")
+    clip = cut(whole, tmp_path / "clip.mp4", start_s=0.6)
+    assert numbers(seen(MediaRef(clip, kind="video")).frames_THWC) == list(range(15, 28))
+    headless = cut(whole, tmp_path / "headless.mp4", first_packet=3)
+    with pytest.raises(ValueError, match=r"headless\.mp4: the film begins in the middle: .*ffmpeg -ss START"):
+        load_media(MediaRef(headless, kind="video"))
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [(b"", "empty"), (b"no video at all" * 99, "no video that ffmpeg reads"), (None, "holds no video stream")],
 )
@@ -154,9 +187,15 @@ def test_a_cine_dicom_is_a_video(tmp_path: Path) -> None:
 
 def test_a_cine_dicom_without_times_is_refused_and_tells_nobodys_name(tmp_path: Path) -> None:
     cine(tmp_path / "cine.dcm", counted(3)[..., 0], frame_time_ms=None)
-    with pytest.raises(ValueError, match="how fast its frames follow") as caught:
-        load_media(MediaRef(tmp_path / "cine.dcm", kind="video"))
+    ref = MediaRef(tmp_path / "cine.dcm", kind="video")
+    with pytest.raises(ValueError, match=r"how fast its frames follow.*medtune prepare --frames-per-s N") as caught:
+        load_media(ref)
     assert SECRET not in str(caught.value)
+    assert seen(replace(ref, frames_per_s=50)).times_s == pytest.approx((0, 0.02, 0.04))
+    cine(tmp_path / "timed.dcm", counted(4)[..., 0], frame_time_ms=10)
+    assert seen(replace(ref, path=tmp_path / "timed.dcm", frames_per_s=50)).times_s == pytest.approx(
+        (0, 0.01, 0.02, 0.03)
+    )
 
 
 def test_frame_times_may_differ_in_a_cine_dicom(tmp_path: Path) -> None:

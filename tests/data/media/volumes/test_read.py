@@ -12,7 +12,13 @@ import pydicom
 import pytest
 import SimpleITK
 from pydicom.data import get_testdata_file
-from pydicom.uid import MRImageStorage
+from pydicom.uid import (
+    UID,
+    GrayscaleSoftcopyPresentationStateStorage,
+    MRImageStorage,
+    RTStructureSetStorage,
+    XRayRadiationDoseSRStorage,
+)
 
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import check_nifti, read_nifti_mask, without_texts
@@ -179,6 +185,36 @@ def test_missing_slices_are_refused(tmp_path: Path) -> None:
         read_volume(folder)
 
 
+@pytest.mark.parametrize(
+    "gaps_mm", [(5, 5, 5, 5, 5, 1, 1), (1, 1, 1, 5, 5, 5), (4, 1, 7, 4, 1, 7), (1, 1, 1, 1, 5, 5), (2, 2, 1, 2, 2)]
+)
+def test_slices_that_are_not_evenly_spaced_are_refused(gaps_mm: tuple[int, ...], tmp_path: Path) -> None:
+    folder = series(tmp_path / "s", scan((6, 5, len(gaps_mm) + 1)))
+    for path, place in zip(sorted(folder.iterdir(), key=_place), np.cumsum([0, *gaps_mm]), strict=True):
+        dataset = pydicom.dcmread(path)
+        dataset.ImagePositionPatient[2] = float(place)
+        dataset.save_as(path)
+    match = rf"ImagePositionPatient: the slices are not evenly spaced: {min(gaps_mm)}\.00 mm between .*dcm2niix"
+    with pytest.raises(ValueError, match=match):
+        read_volume(folder)
+
+
+def _place(path: Path) -> float:
+    return float(pydicom.dcmread(path).ImagePositionPatient[2])
+
+
+@pytest.mark.parametrize(
+    "kind", [XRayRadiationDoseSRStorage, GrayscaleSoftcopyPresentationStateStorage, RTStructureSetStorage]
+)
+def test_a_report_beside_the_slices_is_no_slice(kind: UID, tmp_path: Path) -> None:
+    folder = series(tmp_path / "s", scan())
+    beside = pydicom.dcmread(folder / "002.dcm")
+    del beside.PixelData
+    beside.file_meta.MediaStorageSOPClassUID, beside.SeriesInstanceUID = kind, "1.2.3"
+    beside.save_as(folder / "report.dcm")
+    np.testing.assert_array_equal(read_volume(folder).hu_IJK, scan())
+
+
 def test_tilted_gantry_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"ImagePositionPatient: sheared"):
         read_volume(series(tmp_path / "s", scan(), tilt_mm=0.5))
@@ -258,8 +294,8 @@ def test_volumes_of_other_forms_are_named_with_the_way_to_convert_them(tmp_path:
     directory = get_testdata_file("DICOMDIR", download=False)
     shutil.copy(str(directory), tmp_path / "DICOMDIR")
     for name, said in (
-        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: python -c"),
-        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: python -c"),
+        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: pip install SimpleITK, then python -c"),
+        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: pip install SimpleITK, then python -c"),
         ("enhanced.dcm", "several frames in one file, as in an enhanced CT. Convert it: dcm2niix"),
         ("single.dcm", "one DICOM file. Name the folder with all files of its series"),
         ("DICOMDIR", "a CD export: DICOMDIR lists series"),

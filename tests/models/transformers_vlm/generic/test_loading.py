@@ -24,8 +24,8 @@ from transformers import (
 from medtune.data.types import Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import root_of
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.sequences import sequence_checks
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.sequences import sequence_checks
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, generic_skeleton
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
@@ -37,7 +37,7 @@ from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import kept_weights
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.read import read_recipe
-from tests.models.doctor.test_faults import asked_about, pictures
+from tests.models.proof.test_faults import asked_about, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, chatml, write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved, whole
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, twin

@@ -11,14 +11,14 @@ import torch
 from medtune.data.media.load import Shape
 from medtune.data.types import Image, MediaRef, Video
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.proof import proof
-from medtune.models.doctor.reference import TOLERANCE, Check
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.checks import TOLERANCE, Check
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.proof import proof
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, read_config, read_generic
 from medtune.models.weights.loading_options import Loading
-from tests.models.doctor.test_faults import asked_about, failed, pictures
+from tests.models.proof.test_faults import asked_about, failed, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_video import clip, frames_of

@@ -15,7 +15,15 @@ CD_EXPORT = (
     f"folder of its own and name that, or convert them: {TO_NIFTI}."
 )
 ENHANCED = f"several frames in one file, as in an enhanced CT. Convert it: {TO_NIFTI}, which can be named."
-_CONVERT = "python -c \"import SimpleITK as s; s.WriteImage(s.ReadImage('OLD'), 'NEW.nii.gz')\""
+_CONVERT = (
+    "pip install SimpleITK, then python -c \"import SimpleITK as s; s.WriteImage(s.ReadImage('OLD'), 'NEW.nii.gz')\""
+)
+_WITHOUT_PIXELS = (
+    " SR Storage", "Report Storage", "Key Object Selection Document Storage", "Presentation State Storage",
+    "Raw Data Storage", "PDF Storage", "CDA Storage", "Registration Storage", "RT Structure Set Storage",
+    "RT Plan Storage", "RT Ion Plan Storage",
+)  # fmt: skip
+"""How the names of DICOM's classes end that hold no pictures. Source: DICOM PS3.4 B.5; UIDs of pydicom 3."""
 _STARTS = ((b"NRRD", "NRRD"), (b"ObjectType", "MetaImage"), (b"NDims", "MetaImage"), (b"\x89HDF", "HDF5 (or MINC)"))
 
 
@@ -42,6 +50,13 @@ def is_directory(path: Path) -> bool:
     from pydicom.uid import MediaStorageDirectoryStorage
 
     return _tag(path, "MediaStorageSOPClassUID", in_meta=True) == str(MediaStorageDirectoryStorage)
+
+
+def holds_no_pixels(path: Path) -> bool:
+    """Returns whether a DICOM file is of a class without pictures: a report, a list of objects, or a saved view."""
+    from pydicom.uid import UID
+
+    return UID(_tag(path, "MediaStorageSOPClassUID", in_meta=True)).name.endswith(_WITHOUT_PIXELS)
 
 
 def number_of_frames(path: Path) -> int:

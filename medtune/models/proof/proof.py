@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking, answer_checks
-from medtune.models.doctor.reference import AskedQuestion, Check, Reference
-from medtune.models.doctor.sequences import sequence_checks
+from medtune.models.proof.answers import Asking, answer_checks
+from medtune.models.proof.checks import Check
+from medtune.models.proof.questions import AskedQuestion
+from medtune.models.proof.reference import Reference
+from medtune.models.proof.sequences import sequence_checks
 
 
 def proof(

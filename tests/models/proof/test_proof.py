@@ -12,9 +12,9 @@ import torch
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import leaked
-from medtune.models.doctor.reference import AskedQuestion
-from medtune.models.doctor.weights import weights_check
+from medtune.models.proof.answers import leaked
+from medtune.models.proof.questions import AskedQuestion
+from medtune.models.proof.weights import weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import quantize_language
@@ -22,7 +22,7 @@ from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.media.volumes.synthetic_volumes import nifti
-from tests.models.doctor.test_faults import (
+from tests.models.proof.test_faults import (
     TUNING,
     asked_about,
     checkpoint,

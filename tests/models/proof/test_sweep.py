@@ -11,11 +11,11 @@ import torch
 
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking, answer_checks
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.reference import TOLERANCE
-from medtune.models.doctor.sequences import sequence_checks
-from medtune.models.doctor.weights import weights_check
+from medtune.models.proof.answers import Asking, answer_checks
+from medtune.models.proof.checks import TOLERANCE
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.sequences import sequence_checks
+from medtune.models.proof.weights import weights_check
 from medtune.models.sequence.builder import Sequence
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
@@ -24,7 +24,7 @@ from medtune.models.tuning.plan import PartTuning
 from medtune.models.tuning.quantize import is_lora
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.families import FAMILIES
-from tests.models.doctor.test_faults import TUNING, asked_about, failed, pictures, trained
+from tests.models.proof.test_faults import TUNING, asked_about, failed, pictures, trained
 
 LANGUAGE_ALONE = replace(TUNING, vision=PartTuning("frozen"), projector=PartTuning("frozen"))
 ASKING = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=4)

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from medtune.data.types import Image, Media, MediaRef, Video, require_kind
 from medtune.models.contract import Assembled, root_of
-from medtune.models.doctor.reference import AskedQuestion, Continued, Reference, decoded, laid_out
 from medtune.models.media_reader import read_item
+from medtune.models.proof.plain_reader import logprobs_from, longer
+from medtune.models.proof.questions import AskedQuestion, decoded, laid_out
+from medtune.models.proof.reference import Continued, Reference
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date, set_thinking
@@ -30,7 +32,6 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.tuning.quantize import Precise
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.proof.plain_reader import logprobs_from, longer
 
 FramesAs = Literal["video", "images"]
 """The way in which a conversation shows the frames of a video: as one video, or as so many images."""
@@ -47,21 +48,17 @@ class ProcessorReference:
             where the processor does not write videos, its layout and its pixels of them too.
         processor: The processor as the checkpoint's folder has it, read anew.
         frames: How frames are shown; None where the processor does not write videos as the model reads them.
-        writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
-            The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
-            from which a reply is generated; the end of the turn is the last of them. Otherwise the tokenizer writes the
-            answer behind the question's tokens.
+
+    The processor writes the whole conversation with the answer. The tokens of an answer are those that the template
+    marks as generated, or else all behind the prompt from which a reply is generated; the end of the turn is the last.
     """
 
-    def __init__(
-        self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise, writes_answers: bool
-    ) -> None:
+    def __init__(self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise) -> None:
         self._assembled = assembled
         self._model: Any = assembled.model
         self.processor = processor
         self._frames = frames
         self._precise = precise
-        self._writes_answers = writes_answers
         template = processor.chat_template
         self._template = str(template["default"] if isinstance(template, Mapping) else template)
         self._as_text = False
@@ -89,7 +86,7 @@ class ProcessorReference:
 
     def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
         """Returns the log-probability of each token of the answer, with its graph of gradients."""
-        whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
+        whole, first = self._with_answer(asked, answer)
         if marks_prefix(self.processor):
             whole["token_type_ids"] = (torch.arange(whole["input_ids"].shape[1]) >= first).long().unsqueeze(0)
         with self._precise():
@@ -118,17 +115,17 @@ class ProcessorReference:
         return Continued(ids, torch.cat(made.logits).float().log_softmax(-1).cpu())
 
     def _writes(self, asked: AskedQuestion) -> bool:
-        return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
+        return all(ref.kind == "image" for ref in asked.files) or self._frames is not None
 
     def _inputs(self, asked: AskedQuestion) -> dict[str, Tensor]:
         if asked.question.id not in self._asked:
             self._asked[asked.question.id] = (
-                self._written(asked, None) if self._writes(asked) else self._unwritten(asked)
+                self._written(asked, None) if self._writes(asked) else self._unwritten(asked, self._layout(asked, None))
             )
         return self._asked[asked.question.id]
 
     def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
-        media = [_shown(decoded(ref, self._assembled.transform), self._frames) for ref in asked.media]
+        media = [_shown(decoded(ref, self._assembled.transform), self._frames) for ref in asked.files]
         how: dict[str, Any] = {}
         for _, settings_of in media:
             for name, value in settings_of.items():
@@ -144,43 +141,37 @@ class ProcessorReference:
         )
         return {name: torch.as_tensor(value) for name, value in made.items()}
 
-    def _unwritten(self, asked: AskedQuestion) -> dict[str, Tensor]:
+    def _layout(self, asked: AskedQuestion, answer: str | None) -> Layout:
+        return laid_out(asked, answer, self._assembled.family, self._assembled.transform)
+
+    def _unwritten(self, asked: AskedQuestion, layout: Layout) -> dict[str, Tensor]:
         transform = self._assembled.transform
         if len(asked.media) != 1:
             raise ValueError("videos beside other media are not written by the processor, and cannot be compared")
-        layout = laid_out(asked, None, self._assembled.family, transform)
         return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
 
-    def _answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
-        tokenizer = self.processor.tokenizer
-        question = self._conversation(asked, [[] for _ in asked.media])
-        open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
-        lead = ""
-        if whole_text.startswith(open_text):
-            lead = whole_text.removeprefix(open_text).partition(answer)[0]
-        # A text that begins with the opening token gets no second one.
-        bos = tokenizer.bos_token
-        opened = {"add_special_tokens": not (bos is not None and open_text.startswith(bos))}
-        before = tokenizer(open_text, **opened).input_ids
-        joined = tokenizer(open_text + lead + answer, **opened).input_ids
-        alone = tokenizer(lead + answer, add_special_tokens=False).input_ids
-        target = joined[len(before) :] if joined[: len(before)] == before else alone
-        inputs = self._inputs(asked)
-        return longer(inputs, (*target, self._end())), inputs["input_ids"].shape[1]
-
-    def _written_answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+    def _with_answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+        if not self._writes(asked):
+            layout = self._layout(asked, answer)
+            return self._unwritten(asked, layout), len(layout.ids) - layout.num_targets
         marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
         inputs = self._written(asked, answer, **marks)
         mask = inputs.pop(_MASK, None)
         ids, context = inputs["input_ids"][0].tolist(), self.ids(asked) or ()
         if tuple(ids[: len(context)]) != context:
-            raise ValueError("the conversation with the answer does not begin with the prompt for a reply")
+            # Such as LLaVA-OneVision's, whose template writes a blank in front of an answer and none for a reply.
+            return self._behind_prompt(asked, answer), len(context)
         if mask is None:
             return _resized(inputs, self._ended(ids, len(context))), len(context)
         marked = mask[0].nonzero()[:, 0].tolist()
         # A template may mark the answers of the earlier turns too.
         places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
         return _resized(inputs, self._ended(ids[: places[-1] + 1], places[0])), places[0]
+
+    def _behind_prompt(self, asked: AskedQuestion, answer: str) -> dict[str, Tensor]:
+        prompt = self._rendered(self._conversation(asked, [[] for _ in asked.media]), None)
+        before, joined = (self.processor.tokenizer(text).input_ids for text in (prompt, prompt + answer))
+        return longer(self._inputs(asked), (*joined[len(before) :], self._end()))
 
     def _ended(self, ids: list[int], first: int) -> list[int]:
         end = self._end()
@@ -298,7 +289,7 @@ class PartsReference:
 
     def _embedded(self, asked: AskedQuestion, layout: Layout) -> Tensor:
         device = next(self._model.parameters()).device
-        tokens = [self._visual_tokens(ref) for ref in asked.media]
+        tokens = [self._visual_tokens(ref) for ref in asked.files]
         embedded_LE: Tensor = self._model.language.get_input_embeddings()(torch.tensor(layout.ids, device=device))
         pieces, last = [], 0
         for span in layout.media_spans:
@@ -340,7 +331,7 @@ def reference_of(
         return PartsReference(assembled, assembled.model, precise=precise)
     if isinstance(assembled.model, GenericVlm) and folder is not None:
         processor = _processor(folder, loading)
-        return ProcessorReference(assembled, processor, frames="video", precise=precise, writes_answers=True)
+        return ProcessorReference(assembled, processor, frames="video", precise=precise)
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
@@ -353,4 +344,4 @@ def reference_of(
         family.limit_videos(processor, loading.video_max_pixels, reads)
     frames: FramesAs = "images" if family.frames_as_images else "video"
     written = frames if family.processor_writes_videos else None
-    return ProcessorReference(assembled, processor, frames=written, precise=precise, writes_answers=False)
+    return ProcessorReference(assembled, processor, frames=written, precise=precise)

@@ -1,4 +1,4 @@
-"""Compares an exported folder, read by a fresh process, with the model that was trained, on a few samples."""
+"""Compares an exported folder, read by a fresh process, with the model that was trained, on a few questions."""
 
 import json
 import subprocess
@@ -8,33 +8,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+import PIL.Image
 
+from medtune.data.types import Image
+from medtune.models.contract import Assembled
+from medtune.models.proof.checks import Apart
+from medtune.models.proof.questions import AskedQuestion, decoded, laid_out
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.weights.hub import PROOF
 
 PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_reader.py")))
 """The command of a reader that knows transformers and peft only."""
-OWN = (sys.executable, "-m", "medtune.models.weights.proof.samples")
+OWN = (sys.executable, "-m", "medtune.models.proof.own_reader")
 """The command of a reader that puts the model together with medtune."""
-
-
-class Apart(NamedTuple):
-    """How far log-probabilities of the same answers lie apart, in natural logarithms, over all tokens."""
-
-    mean: float  # The mean difference.
-    largest: float  # The largest difference.
-
-
-TOLERANCES = {"float32": Apart(1e-4, 1e-3), "bfloat16": Apart(0.1, 0.5), "float16": Apart(0.02, 0.1)}
-"""The largest allowed differences by the number format of the export.
-
-In float32 two programs differ by the order of their sums alone. In 16 bits the merged weights are rounded, and each
-layer rounds its output: to 8 significant bits in bfloat16, and to 11 in float16. Twins of two layers differ by 0.014 in
-bfloat16 and 0.0016 in float16; such errors grow like the root of the number of layers, about fourfold for 30, and the
-tolerances leave room for at least twice that.
-
-Source: measured on four twins and on pocket; docs/export.md has the figures.
-"""
 
 
 class ProofError(ValueError):
@@ -102,17 +88,31 @@ class Proof:
         (folder / PROOF).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
-def apart(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> Apart:
-    """Returns how far two models' log-probabilities lie apart.
+def written_questions(folder: Path, assembled: Assembled, questions: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
+    """Writes the images into a folder and returns a record of each question, for a process that reads them back.
 
-    >>> apart([[-1.0, -2.0]], [[-1.5, -2.0]])
-    Apart(mean=0.25, largest=0.5)
+    Videos and volumes are always made up, so that the process draws them again from their seed.
     """
-    differences = np.abs(np.concatenate(list(map(np.asarray, left))) - np.concatenate(list(map(np.asarray, right))))
-    # A value that is not a number must not pass for a small difference.
-    return Apart(
-        float(np.nan_to_num(differences, nan=np.inf).mean()), float(np.nan_to_num(differences, nan=np.inf).max())
-    )
+    records: list[dict[str, Any]] = []
+    for number, each in enumerate(questions):
+        asked = laid_out(each, None, assembled.family, assembled.transform)
+        told = laid_out(each, each.prompt.target, assembled.family, assembled.transform)
+        media, file = decoded(each.media[0], assembled.transform), None
+        if isinstance(media, Image):
+            file = folder / f"sample_{number}.png"
+            PIL.Image.fromarray(media.pixels_HWC).save(file)
+        records.append(
+            {
+                "media": file and str(file),
+                "text": each.prompt.text,
+                "answer": each.prompt.target,
+                "marks_prefix": getattr(assembled.model, "marks_prefix", False),
+                "asked_ids": list(asked.ids),
+                "told_ids": [label for label in told.labels if label != IGNORED],
+                "lead_ids": list(told.ids[len(asked.ids) : len(told.ids) - told.num_targets]),
+            }
+        )
+    return records
 
 
 class Told(NamedTuple):

@@ -13,11 +13,12 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Prompt, Question, Turn
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.proof import proof
-from medtune.models.doctor.reference import TOLERANCE, AskedQuestion, Check, computing_type
-from medtune.models.doctor.weights import adapter_check, weights_check
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.checks import TOLERANCE, Check, computing_type
+from medtune.models.proof.plain_transformers import reference_of
+from medtune.models.proof.proof import proof
+from medtune.models.proof.questions import AskedQuestion
+from medtune.models.proof.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm import positions, sequences
 from medtune.models.transformers_vlm.blank_media import blank_image
 from medtune.models.transformers_vlm.families import find_family
@@ -27,8 +28,8 @@ from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quanti
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.models.weights.write_adapter import merged_layer
-from tests.models.doctor.learning import GRADIENT_TOLERANCE
-from tests.models.doctor.training import Saving, training_proof
+from tests.models.proof.learning import GRADIENT_TOLERANCE
+from tests.models.proof.training import Saving, training_proof
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
 
@@ -320,7 +321,7 @@ def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, mo
             layer.scaling["default"] *= 2
         return merged(layer)
 
-    monkeypatch.setattr("tests.models.doctor.training.merged_layer", doubled)
+    monkeypatch.setattr("tests.models.proof.training.merged_layer", doubled)
     assembled = opened(NAME, folder)
     quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
     found = trained(NAME, assembled, folder, asked_about(pictures(tmp_path)), tmp_path)["merge"]

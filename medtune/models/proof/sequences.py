@@ -8,17 +8,9 @@ from torch import Tensor
 
 from medtune.data.types import MEDIA_MARK
 from medtune.models.contract import Assembled
-from medtune.models.doctor.reference import (
-    AskedQuestion,
-    Check,
-    Finding,
-    Reference,
-    as_positions,
-    checked,
-    decoded,
-    laid_out,
-    watched_positions,
-)
+from medtune.models.proof.checks import Check, Finding, checked
+from medtune.models.proof.questions import AskedQuestion, decoded, laid_out
+from medtune.models.proof.reference import Reference, as_positions, watched_positions
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.transformers_vlm.generic.model import GenericVlm

@@ -10,11 +10,14 @@ from functools import cache
 
 import torch
 
-from medtune.data.types import Prediction, Reading
+from medtune.data.types import MediaRef, Prediction, Reading
 from medtune.models.answering import LocalAnswerer
-from medtune.models.contract import Assembled, Encoded
-from medtune.models.doctor.reference import AskedQuestion, Check, Finding, Reference, checked, laid_out, visits
+from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
+from medtune.models.proof.checks import Check, Finding, checked
+from medtune.models.proof.questions import AskedQuestion, laid_out, visits
+from medtune.models.proof.reference import Reference
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.quantize import Precise
@@ -188,9 +191,9 @@ def _furthest(left: Answers, right: Answers, questions: Sequence[AskedQuestion])
 
 def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[AskedQuestion]:
     for asked in questions:
-        kinds = [ref.kind for ref in asked.media]
-        others = (each for each in questions if [ref.kind for ref in each.media] == kinds)
-        other = next((each for each in others if each.media != asked.media), None)
+        kinds = [ref.kind for ref in asked.files]
+        others = (each for each in questions if [ref.kind for ref in each.files] == kinds)
+        other = next((each for each in others if each.files != asked.files), None)
         if other is not None:
             yield AskedQuestion(asked.question, other.media, asked.prompt)
 
@@ -243,21 +246,14 @@ def _sharing(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion]
 
 @torch.no_grad()
 def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    family, transform = assembled.family, assembled.transform
     largest = 0.0
     for asked in questions[:2]:
-        layout = laid_out(asked, asked.replies[0], family, transform)
+        layout = laid_out(asked, asked.replies[0], assembled.family, assembled.transform)
         first = len(layout.ids) - layout.num_targets
         # All tokens of the answer become its first one.
         other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
         changed = replace(layout, ids=other, labels=(*layout.labels[:first], *other[first:]))
-        with asking.precise():
-            items = [read_item(ref, transform) for ref in asked.media]
-            encoded = assembled.model.encode(transform.stack(items)) if items else None
-            own, its = (
-                _first_logprob(assembled, Shown(grow([each], [0]), asked.first), encoded, asking)
-                for each in (layout, changed)
-            )
+        own, its = (_logprobs(assembled, asked, each, asking.precise)[0] for each in (layout, changed))
         apart = abs(own - its)
         if apart > asking.tolerance:
             return False, (
@@ -268,10 +264,26 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
     return True, f"changing the end of an answer moves its first token by at most {largest:.2g}"
 
 
-def _first_logprob(assembled: Assembled, shown: Shown, encoded: Encoded | None, asking: Asking) -> float:
-    rows = pack([[shown]], pad_id=assembled.family.pad_id).to(asking.device)
-    read = assembled.model(rows, encoded)
-    return float(read.logprobs_T[rows.target_place_T.argmin()])
+def target_logprobs(assembled: Assembled, questions: Sequence[AskedQuestion], *, precise: Precise) -> list[list[float]]:
+    """Returns the log-probability of each token of each right answer, computed by medtune; evaluation mode stays."""
+    assembled.model.eval()
+    family, transform = assembled.family, assembled.transform
+    return [
+        _logprobs(assembled, asked, laid_out(asked, asked.prompt.target, family, transform), precise)
+        for asked in questions
+    ]
+
+
+@torch.no_grad()
+def _logprobs(assembled: Assembled, asked: AskedQuestion, layout: Layout, precise: Precise) -> list[float]:
+    device, transform = next(assembled.model.parameters()).device, assembled.transform
+    rows = pack([[Shown(grow([layout], [0]), asked.first)]], pad_id=assembled.family.pad_id).to(device)
+    items = [read_item(each, transform) if isinstance(each, MediaRef) else transform(each) for each in asked.media]
+    with precise():
+        encoded = assembled.model.encode(transform.stack(items)) if items else None
+        read = assembled.model(rows, encoded)
+    found: list[float] = read.logprobs_T[rows.target_place_T.argsort()].float().tolist()
+    return found
 
 
 def _leaks(found: Answers, assembled: Assembled, questions: Sequence[AskedQuestion]) -> Finding:

@@ -14,7 +14,7 @@ from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import WeightConverter, WeightRenaming, dot_natural_key, rename_source_key
 
 from medtune.models.contract import Model
-from medtune.models.doctor.reference import Check, Finding, checked
+from medtune.models.proof.checks import Check, Finding, checked
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.checkpoint import BASE, fitting_facts, other_base

@@ -7,14 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from medtune.models.contract import Assembled, MediaItem
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.reference import AskedQuestion, Check, Finding, Reference, checked, laid_out
 from medtune.models.media_reader import read_item
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.checks import Check, Finding, checked
+from medtune.models.proof.questions import AskedQuestion, laid_out
+from medtune.models.proof.reference import Reference
 from medtune.models.sequence.packing import Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import build_optimizer, parameters_by_part
 from medtune.models.tuning.plan import Tuning
-from tests.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
+from tests.models.proof.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
 
 GRADIENT_TOLERANCE: Mapping[torch.dtype, float] = {torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.2}
 """The largest relative difference of a gradient, as a 2-norm, that is put down to rounding.
@@ -79,7 +81,7 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
     for number, asked in enumerate(questions):
         by_media.setdefault(asked.question.media_id, []).append((number, asked))
     for same in by_media.values():
-        media = same[0][1].media
+        media = same[0][1].files
         place = len(items) if media else None
         items += [read_item(ref, assembled.transform) for ref in media]
         layouts = [laid_out(each, each.prompt.target, assembled.family, assembled.transform) for _, each in same]

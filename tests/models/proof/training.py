@@ -11,18 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from medtune.models.contract import Assembled, Model
-from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.reference import FAULTS, AskedQuestion, Check, Finding, Reference, checked
-from medtune.models.doctor.weights import weights_check
+from medtune.models.proof.answers import Asking
+from medtune.models.proof.checks import FAULTS, Check, Finding, apart, checked
+from medtune.models.proof.questions import AskedQuestion
+from medtune.models.proof.reference import Reference
+from medtune.models.proof.weights import weights_check
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import adapted_modules, adapted_weight, frozen_type, is_quantized
 from medtune.models.weights.checkpoint import load_trained, write_trained
 from medtune.models.weights.export import write_exported
-from medtune.models.weights.proof.prove import apart
 from medtune.models.weights.write_adapter import merged_layer
-from tests.models.doctor.learning import StepBytes, learn, learning_checks, stir
-from tests.models.doctor.plain_peft import without_adapters
+from tests.models.proof.learning import StepBytes, learn, learning_checks, stir
+from tests.models.proof.plain_peft import without_adapters
 
 ROOM = 1.1
 """The free room that an export needs, as a multiple of the bytes of the model's weights."""

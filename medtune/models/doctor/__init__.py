@@ -1,1 +1,0 @@
-"""Proves a loaded checkpoint against plain transformers, on the machine where its weights are."""
