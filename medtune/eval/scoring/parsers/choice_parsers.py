@@ -3,8 +3,8 @@ r"""Reads the chosen option from a reply by fixed rules, which never guess.
 Thoughts before the answer (<think> blocks) do not count, nor does what follows a stop token. Of a reply that corrects
 itself ("Wait, ...") what follows counts where it chooses an option. What a model asks itself behind its answer does not
 count. Medical things, grades of a scale and denials are first written with the options' own words (`medical_names`,
-`graded_options`, `acronyms`): "PTX" is "pneumothorax", "category III" is "BI-RADS 3", "sem sinais de edema" is "no edema".
-Of letters in a contrast ("not B but C") the one
+`graded_options`, `acronyms`): "PTX" is "pneumothorax", "category III" is "BI-RADS 3", "sem edema" is "no edema". Of
+letters in a contrast ("not B but C") the one
 that is kept counts. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.

@@ -18,8 +18,8 @@ count, and where a reply marks its answer, corrects itself ("wait") or says "ans
 4. Quantities in different units agree if they do so within their last digits: "5 mm (0.2 in)" is 5 mm. If others
    differ, those count that the reply states ("is 12", "measures 12", ": 12"); they have to be one.
 5. Without digits, numbers in English words count, and those of German, French, Spanish, Italian and Chinese in front of
-   a unit. Half and quarters are percentages where one is asked; a ratio below 1 without a unit is one where a
-   percentage of a ratio or a fraction is asked ("0.54" is 54 %).
+   a unit. Half and quarters are percentages where one is asked; a ratio below 1 without a unit is one where the
+   question asks for a ratio or a fraction in percent ("0.54" is 54 %).
 6. Where a question asks how many, lengths do not count, ordinals are counted ("the 3rd and 4th ribs"), and parts are
    added ("4 in the right lobe and 3 in the left").
 """
@@ -143,7 +143,7 @@ def read_measure(reply: str, unit: str | None = None, *, asked: str = "") -> flo
     >>> read_measure("3 lesions", None), read_measure("−12 ± 3 HU", "HU"), read_measure("10.000,5 mm³", "ml")
     (3.0, -12.0, 10.0005)
     """
-    if _PLAIN_NUMBER.fullmatch(reply) and not _RATIO.search(asked.casefold()):
+    if _PLAIN_NUMBER.fullmatch(reply) and not _asks_for_percent_of_ratio(asked.casefold()):
         return _finite(float(reply))
     text = _UNIT_FIELD.sub(r"\1 \2", html.unescape(after_thoughts(reply)))
     text = _UNIT_FIRST.sub(r"\2 \1", text)
@@ -480,9 +480,16 @@ def _one(text: str, wanted: Unit | None, asked: str) -> Fraction | None:
 _RATIO = re.compile(r"\b(?:ratio|fraction|proportion|index|ctr|l?v?ef)\b")
 
 
+_IN_PERCENT = re.compile(r"%|\bper ?cent(?:age)?\b")
+
+
+def _asks_for_percent_of_ratio(asked: str) -> bool:
+    return _RATIO.search(asked) is not None and _IN_PERCENT.search(asked) is not None
+
+
 def _is_ratio(value: Fraction, pool: Sequence[_Quantity], wanted: Unit, asked: str) -> bool:
     """Returns whether a number without a unit is a ratio of which the percentage is asked: "0.54" is 54 %."""
-    is_share = wanted[0][0][0] == "share" and _RATIO.search(asked) is not None
+    is_share = wanted[0][0][0] == "share" and _asks_for_percent_of_ratio(asked)
     return is_share and 0 < value < 1 and all(each.unit is None for each in pool)
 
 

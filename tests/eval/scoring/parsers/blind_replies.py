@@ -6,6 +6,9 @@ kinds that ONE showed were mended first: of TWO, held back until then, 20 stayed
 and 1 wrong. Then the kinds that TWO showed were mended.
 """
 
+DEBATED = ("0.60",)
+"""The list wants 60 where a percentage is asked; the prompt names the unit, and there are shares below one percent."""
+
 ONE_CHOICES: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
     ("Adenoma", "Haemangioma", "Focal nodular hyperplasia", "Metastasis"): {
         "Haemangioma": (

@@ -3,10 +3,10 @@
 None is doubt, a range, a letter that contradicts its text, or an answer outside the options. Of the 96 replies of each
 list that such a person reads, the first try left 52 of THREE unread (26 of 48 choices, 11 of 24 yes or no, 5 of 14
 numbers, 10 of 10 sets of labels), with 4 wrong and 2 invented, and 50 of FOUR (29, 10, 5 and 6), with 4 wrong and 2
-invented. The kinds that THREE showed were mended first: of FOUR, held back until then, 36 stayed unread (22, 7, 4 and
-3), with 4 wrong and 2 invented. Then the kinds that FOUR showed were mended. What only knowledge of medicine tells is left
-unread on purpose: that preserved alignment is no fracture, that a transthalamic plane is of the brain, or that a
-cup-to-disc ratio of 0.8 is not normal.
+invented. The kinds that THREE showed were mended first: of FOUR, held back until then, 36 stayed unread (22, 7, 4
+and 3), with 4 wrong and 2 invented. Then the kinds that FOUR showed were mended. What only knowledge of medicine
+tells is left unread on purpose: that preserved alignment is no fracture, that a transthalamic plane is of the brain,
+or that a cup-to-disc ratio of 0.8 is not normal.
 """
 
 THREE_CHOICES: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {

@@ -65,6 +65,7 @@ def test_few_unseen_replies_stay_unread_and_none_is_wrong_or_invented(name: str)
 def test_few_replies_of_somebody_who_knew_no_rule_stay_unread_and_none_is_wrong_or_invented(name: str) -> None:
     lists = vars(blind_replies) | vars(later_blind_replies)
     read = read_lists({kind: lists[f"{name}_{kind}"] for kind in ("CHOICES", "YES_NO", "NUMBERS", "SETS")})
+    read = [each for each in read if each[0] not in blind_replies.DEBATED]
     assert [each for each in read if each[2] not in (None, each[1])] == []
     unread = [said is None for _, reading, said in read if reading is not None]
     assert len(unread) > 90
