@@ -28,7 +28,7 @@ _DOUBT = re.compile(
     r"whether|if|versus|vs|"
     r"suspect\w*|suspicio\w+|questionable|history|previous\w*|prior|resolv\w+|rule|exclude|equivocal|differential|"
     r"borderline|"
-    r"unable|hard to say|unlikely|except|should|would|recommend\w*)\b|可能|不能|无法|疑"
+    r"unable|hard to say|unlikely|except|should|would|recommend\w*)\b|可能|不能|无法|疑|\d%|(?<!\d)[01]?\.\d"
 )
 _GONE = re.compile(
     r"\b(?:(?:has|have|had) been removed|was removed|were removed|(?:is|are) no longer (?:present|visible|seen|"
@@ -119,7 +119,10 @@ def said_in_prose(text: str, names: tuple[str, ...]) -> Mapping[str, bool] | Non
     kept = []
     for sentence in _SENTENCE.split(text):
         if _GONE.search(sentence):
-            found |= {name: {False} for name in _named(names).findall(sentence)}
+            gone = {*_named(names).findall(sentence)}
+            if len(gone) > 1:
+                return None
+            found |= {name: {False} for name in gone}
         else:
             kept.append(sentence)
     text = "\n".join(kept)

@@ -23,7 +23,7 @@ _NOUN = (
     r"klasse|level|type|assessment|final assessment|rating|степень|стадия|категория)"
 )
 _IN_BETWEEN = rf"(?:[\s:=-]|\b(?:of|is|as|{_NOUN})\b)*"
-_NO_RANGE = r"(?!\w|\s*(?:[-–/~+]|to|or|bis|oder|ou)\s*(?:[\dIVX]))(?![.,]\d)"
+_NO_RANGE = r"(?!\w|\s*(?:[-–/~+]|to|and|or|bis|und|oder|et|ou|y|o)\s*(?:[\dIVX]))(?![.,]\d)"
 _PRONOUN = re.compile(
     r"\bI(?:['’](?:d|m|ll|ve))?(?=\s+(?:would|will|think|thought|say|pick|choose|chose|select|see|believe|count|"
     r"am|have|can|favou?r|go|guess|"

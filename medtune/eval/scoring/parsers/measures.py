@@ -272,7 +272,8 @@ _COUNTER = r"つ|个|個|枚|处|處|か所|箇所|颗|本|条"
 
 def _only_counts(text: str) -> str:
     """Returns a text without lengths, and with the number of ordinals in their place: "the 3rd and 4th ribs" are 2."""
-    said = foreign_with_digits(_LENGTH.sub(" ", text), before=_COUNTER)
+    said = text if re.search(r"\bthan\b", text) else _LENGTH.sub(" ", text)
+    said = foreign_with_digits(said, before=_COUNTER)
     ordinals = _ORDINALS.findall(said)
     if len(ordinals) > 1 and not any(map(str.isdigit, _ORDINALS.sub(" ", said))) and not re.search(r"\bto\b|-", said):
         return str(len({*ordinals}))

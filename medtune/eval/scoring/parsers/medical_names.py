@@ -142,7 +142,7 @@ _NAMES: Sequence[str] = (
     "scaphoid|kahnbein|scaphoïde|escafoides|舟骨|舟状骨",
     # Chest
     "pneumothorax|pneumothoraces|PTX|collapsed lung|neumotórax|pneumotórax|pneumotorace|пневмоторакс*|气胸|氣胸|気胸",
-    "pleural effusion|pleural effusions|effusion|effusions|pleural fluid|fluid in the pleural space|pleuraerguss|"
+    "pleural effusion|pleural effusions|effusion|effusions|pleural fluid|fluid in the pleural space|PE|pleuraerguss|"
     "pleuraerguß|pleuraergüsse|"
     "épanchement pleural|épanchement|derrame pleural|derrame|versamento pleurico|плевральн* выпот*|胸腔积液|胸水|"
     "胸膜腔积液",
@@ -365,7 +365,7 @@ _NAMES: Sequence[str] = (
     "可疑恶性|可疑",
     "premalignant|precancerous|präkanzerös|précancéreux|癌前",
     "mild|leicht|leichtgradig|léger|légère|leve|lieve|легк*|轻度|軽度",
-    "moderate|moderately|mittelgradig|mäßig|modéré|modérée|moderado|moderada|moderato|умеренн*|中度|中等度",
+    "moderate|mittelgradig|mäßig|modéré|modérée|moderado|moderada|moderato|умеренн*|中度|中等度",
     "severe|schwer|schwergradig|hochgradig|sévère|grave|severo|severa|тяжел*|重度|高度",
     "normal|normal study|normal examination|unremarkable|unauffällig|no abnormality|no abnormalities|no abnormality "
     "detected|NAD|within normal limits|WNL|normalbefund|sans particularité|sin alteraciones|без патологии|норма|正常|"
@@ -478,7 +478,7 @@ def _one(name: str) -> str:
         return rf"(?<![\w+-]){re.escape(name)}(?![\w+])"
     spelled = re.escape(name).replace(r"\*", r"\w*").replace(r"\ ", r"[\s-]+").replace(r"\-", r"[\s‐‑–-]?")
     spelled = spelled.replace("hem", "ha?em").replace("edem", "o?edem")
-    return rf"(?i:(?<![\w+-]){spelled}(?![\w+]))"
+    return rf"(?i:(?<![\w+-]){spelled}(?![\w+]|\s+(?:features|signs|findings|characteristics)\b))"
 
 
 _IS = r"(?:\s+size)?\s+(?:(?:is|are|was|appears?|looks?|seems?|remains?)\s+)?(?:to be\s+)?"

@@ -36,8 +36,8 @@ _INTERVAL = re.compile(
 )
 _HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
 _DOUBT = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|"
-    r"history|rule|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|"
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|exclud\w+|absent|low|"
+    r"history|rules?|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|"
     r"[?不没未非无]"
 )
 UNDECIDED = re.compile(
@@ -183,7 +183,7 @@ def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
 
 
 _DENIAL = re.compile(
-    r"\b(?:not|no|non|never|neither|n?or|none|without|cannot|unlikely|except|excluded?|absent|low|history|rule|"
+    r"\b(?:not|no|non|never|neither|n?or|none|without|cannot|unlikely|except|exclud\w+|absent|low|history|rule|"
     r"wrong|incorrect|false|versus|vs|"
     r"at (?:least|most)|up to|beyond|(?:more|less|other|higher|lower|rather) than)\b|n['’]t\b|[?不没未非无]"
 )

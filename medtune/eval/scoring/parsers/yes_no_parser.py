@@ -298,7 +298,7 @@ def _read(said: str, question: Question) -> str | None:
         return "yes" if not _is_elsewhere(said, asked) else "no" if _CONFINED.search(said) else None
     if _is_normal(said, asked) or _is_not_enlarged(said, asked):
         return "yes"
-    if any(says(said, asked) for says in (_opposes, _is_abnormal, _is_negative_for, _is_clear)):
+    if any(says(said, asked) for says in (_opposes, _is_abnormal, _is_negative_for, _is_clear, _is_only_elsewhere)):
         return "no"
     return "yes" if _agrees(said, asked) else None
 
@@ -322,7 +322,10 @@ _REGRETS = re.compile(
     r"probably|most likely|likely|evidently)\s+not\b\s*(?:[.,;:!–—-]|\Z)"
 )
 _OF_BOTH = re.compile(r"\b(?:both|all|each|every)\b")
-_ONLY_ONE = re.compile(r"\W*(?:(?:no, )?(?:only|just)\b|(?:only )?one of (?:them|the)\b)(?!.*\bboth\b)")
+_ONLY_ONE = re.compile(
+    r"\W*(?:no, )?(?:(?:only|just) (?:the |its |his |her )?(?:left|right|first|second|upper|lower|one)\b|"
+    r"one of (?:them|the)\b)(?!.*\bboth\b)"
+)
 _CONFINED = re.compile(r"\b(?:confined|limited|restricted|only|exclusively|solely)\b")
 _NOT_ONLY = re.compile(
     r"\bnot (?:only|just|merely|simply)\s+(?:(?P<is>is|are|was|were) (?P<what>there|it|this|that)\b)?"
@@ -364,9 +367,12 @@ _ABNORMAL_OF = (
 """What a question calls normal, and what is not there if it is."""
 
 
+_EARLIER = re.compile(r"\b(?:before|earlier|once|removed|no longer|in the past)\b")
+
+
 def _is_abnormal(said: str, asked: str) -> bool:
     """Returns whether a reply names a finding that a normal lung, or a normal picture, has not."""
-    if NEGATION.search(asked) or not _NORMAL.search(asked):
+    if NEGATION.search(asked) or not _NORMAL.search(asked) or _HEDGED.search(said) or _EARLIER.search(said):
         return False
     findings = [finding for whole, finding in _ABNORMAL_OF if whole.search(asked)]
     return any(
@@ -383,6 +389,12 @@ def _is_elsewhere(said: str, asked: str) -> bool:
         wanted & _ONE_SIDE == {own} and told & _ONE_SIDE == {other}
         for own, other in (("left", "right"), ("right", "left"))
     )
+
+
+def _is_only_elsewhere(said: str, asked: str) -> bool:
+    head = {*_content(_PLACED.split(asked)[0])}
+    is_confined = _CONFINED.search(said) and not NEGATION.search(said) and not _HEDGED.search(said)
+    return bool(is_confined) and _is_elsewhere(said, asked) and bool(head) and head <= {*_content(said)}
 
 
 _NOT_ENLARGED = re.compile(
@@ -589,8 +601,7 @@ _NOTHING_FOUND = re.compile(
 )
 _POLES_IN_WORDS = (
     (
-        "correct correctly appropriate appropriately satisfactory adequate adequately proper properly well good "
-        "ideal optimal",
+        "correct correctly appropriate appropriately satisfactory adequate adequately proper properly",
         "malpositioned misplaced incorrect incorrectly inappropriate wrong wrongly suboptimal inadequate malposition",
     ),
 )

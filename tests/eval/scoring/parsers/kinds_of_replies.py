@@ -14,6 +14,11 @@ SEQUENCES = ("T1-weighted", "T2-weighted", "FLAIR", "T1-weighted post-contrast",
 VIEWS = ("Parasternal long axis", "Parasternal short axis", "Apical four-chamber", "Apical two-chamber")
 HISTOLOGY = ("Adenocarcinoma", "Squamous cell carcinoma", "Small cell carcinoma", "Normal lung tissue")
 
+BOSNIAK = ("I", "II", "IIF", "III", "IV")
+TERRITORIES = ("Left MCA", "Right MCA", "Left PCA", "Right PCA")
+LESIONS = ("Hemangioma", "Metastasis", "Hepatocellular carcinoma", "None of the above")
+SIZES = ("Less than 6 mm", "6 to 8 mm", "More than 8 mm")
+
 CHOICES: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
     SCALE: {
         "BI-RADS 5": ("BIRADS-5", "BI-RADS: 5", "Category V", "BI-RADS category 5.", "BI RADS 5 lesion"),
@@ -117,6 +122,30 @@ CHOICES: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
         "Parasternal short axis": ("PSAX", "PSAX at the level of the papillary muscles"),
         None: ("A3C", "subcostal view"),
     },
+    BOSNIAK: {
+        "IIF": ("Bosniak IIF", "Bosniak II F", "category 2F", "Between II and IIF, the latter."),
+        "II": ("I would say II.", "Bosniak category II", "Between II and IIF, the former."),
+        "IV": ("category 4", "Type IV"),
+        None: ("I am not sure.", "II or III", "Bosniak 3 or 4"),
+    },
+    TERRITORIES: {
+        "Left MCA": ("the territory of the left middle cerebral artery", "MCA infarct, on the patient's left"),
+        "Right PCA": ("right posterior cerebral artery", "The PCA on the right side."),
+        None: ("the middle cerebral artery", "both the left and the right MCA"),
+    },
+    LESIONS: {
+        "None of the above": ("None of these.", "None of these; a cyst.", "以上都不是"),
+        "Hemangioma": ("Typical haemangioma, which excludes HCC.", "This argues against metastasis: a haemangioma."),
+        None: ("A cyst.", "It excludes HCC."),
+    },
+    SIZES: {
+        "Less than 6 mm": (
+            "Der Rundherd misst 4,5 mm.",
+            "The nodule in the left upper lobe close to the pleura is 5 mm.",
+        ),
+        "6 to 8 mm": ("About 7 mm in its greatest diameter on this axial slice.",),
+        None: ("It measures between 5 and 9 mm.",),
+    },
     HISTOLOGY: {
         "Squamous cell carcinoma": ("SCC", "鳞癌", "Plattenepithelkarzinom", "epidermoid carcinoma"),
         "Small cell carcinoma": ("SCLC", "小细胞癌"),
@@ -147,10 +176,37 @@ YES_NO: dict[str, dict[str | None, tuple[str, ...]]] = {
         ),
         None: ("Yes, there is no effusion.", "No, there is a pleural effusion.", "No, wait, yes."),
     },
+    "Are both kidneys visible?": {
+        "No": ("Only the left one is.", "Just the right one.", "One of them is not."),
+        None: ("Only on later slices.",),
+    },
+    "Is there consolidation?": {"No": ("Both lungs are clear.",), None: ("Certainly not certain.", "Only one.")},
+    "Is there a mass in the left lung?": {
+        "Yes": ("Certainly! There is a mass in the left lung.", "There is a mass."),
+        "No": (
+            "The mass is confined to the right lung.",
+            "Certainly! I can find no mass.",
+            "No, it is in the right lung.",
+        ),
+        None: ("There is a mass in the right lung.",),
+    },
+    "Is there a tumor in this MRI?": {
+        "No": ("Unfortunately not: it was removed.", "No, there is no tumor."),
+        None: ("No, there is a large tumor in the left lobe.", "没有图像,无法回答。"),
+    },
+    "Is the heart size normal?": {
+        "Yes": ("The heart is not enlarged.",),
+        None: ("It is not enlarged, but displaced.",),
+    },
     "Are the lungs clear?": {
         "No": ("There is a nodule in the right lung.", "Bibasal atelectasis is seen.", "A consolidation is present."),
         "Yes": ("Yes, no consolidation or nodule.", "They are clear."),
-        None: ("Yes, there is a large consolidation.", "There is a rib fracture.", "There is no nodule."),
+        None: (
+            "Yes, there is a large consolidation.",
+            "There is a rib fracture.",
+            "There is no nodule.",
+            "A nodule was seen before, it resolved.",
+        ),
     },
     "Is this a normal chest X-ray?": {
         "No": (
@@ -168,7 +224,7 @@ YES_NO: dict[str, dict[str | None, tuple[str, ...]]] = {
     "Is the nasogastric tube in the correct position?": {
         "Yes": ("The tip is in the stomach, which is appropriate.", "Its position is satisfactory."),
         "No": ("It is malpositioned.", "The tube is misplaced."),
-        None: ("The tip is seen.", "The position may be appropriate."),
+        None: ("The tip is seen.", "The position may be appropriate.", "It is well seen.", "Image quality is good."),
     },
     "Is there cardiomegaly?": {
         "No": ("The heart size is within normal limits.", "The heart is of normal size.", "The heart is not enlarged."),
@@ -181,7 +237,10 @@ NUMBERS: dict[tuple[str, str | None], dict[float | None, tuple[str, ...]]] = {
         7: ("4 in the right lobe and 3 in the left lobe", "Four in the right lobe and three in the left."),
         5: ("5: two in the liver and three in the lung", "A total of 5, 2 in the right and 3 in the left."),
         0: ("No metastases are visible.", "There are no metastases in this slice.", "I see no liver metastases."),
-        None: ("more than 3 in the right lobe", "3 of the 4"),
+        1: ("just the one, about 5 mm",),
+        12: ("a dozen", "about a dozen metastases"),
+        3: ("metastases of the 3rd, 4th and 6th ribs", "三个病灶"),
+        None: ("more than 3 in the right lobe", "3 of the 4", "3 mm", "the 4th rib"),
     },
     ("What is the diameter in mm?", "mm"): {
         12: ("Between 10 and 14 mm; my best estimate is 12 mm.", "10-14 mm, if I have to choose, 12 mm."),
@@ -208,6 +267,10 @@ SETS: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
             "- Atelectasis: right base\n- Edema: absent",
         ),
         "No Finding": ("Normal chest radiograph.", "No consolidation, effusion or pneumothorax. Normal study."),
+        "Cardiomegaly": (
+            "Cardiomegaly. The effusion has resolved.",
+            "no pneumothorax, effusion or edema, cardiomegaly",
+        ),
         "Edema": ('```json\n{"Edema": 1, "Atelectasis": 0}\n```', "pulmonary oedema"),
         None: (
             "Consolidation or atelectasis at the left base.",
@@ -215,6 +278,8 @@ SETS: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
             "Edema, maybe an effusion.",
             "Cardiomegaly and a fracture of the clavicle? Unclear.",
             "The bases look hazy.",
+            "Edema - 0.9, Pleural effusion - 0.1",
+            "Cardiomegaly and edema have resolved.",
         ),
     },
     ("Endotracheal tube", "Nasogastric tube", "Central venous catheter", "Chest tube"): {
