@@ -14,6 +14,7 @@ from medtune.eval.results.typed_json import AGAIN
 
 HEADER = ("step", "phase", "name", "value")
 _CURE = "Remove the lines from this one on, as `--resume` computes later steps again. " + AGAIN
+_EARLIER = "A version before 2026-11-30 had a column for each name: move the file away, and the report has no curves."
 _MOST_DIGITS = 18
 
 
@@ -50,7 +51,8 @@ def read_metrics(path: Path) -> list[MetricRow]:
             header = next(table, list(HEADER))
             if tuple(header) != HEADER:
                 wanted = f"wanted the columns {', '.join(HEADER)}, got {', '.join(header)!r:.60}"
-                raise ValueError(f"{path}: not the table of a run; line 1: {wanted}. {_CURE}")
+                cure = _EARLIER if HEADER[0] in header else _CURE
+                raise ValueError(f"{path}: not the table of a run; line 1: {wanted}. {cure}")
             for cells in table:
                 rows.append(_row(cells, where=f"{path}: not the table of a run; line {len(rows) + 2}"))
     except (csv.Error, UnicodeDecodeError) as error:
