@@ -91,6 +91,10 @@ _NAMES: Sequence[str] = (
     "portal venous phase|portal venous|portal phase|PVP|portalvenöse phase|phase portale|fase portal|门静脉期|"
     "门脉期|門脈相",
     "delayed phase|delayed|equilibrium phase|late phase|spätphase|phase tardive|fase tardía|延迟期|平衡相",
+    # What only begins like a name of another thing
+    "frontal lobe|frontal bone|frontal sinus|frontal horn|frontal gyrus|frontal cortex|frontal lobes|frontal region",
+    "transverse process|transverse processes|transverse colon|transverse sinus|transverse fracture|transverse diameter",
+    "mass effect|air mass|muscle mass|bone mass|body mass",
     # Sides, places and numbers
     "left|left-sided|left sided|links|linksseitig|linke|linken|linker|linkes|linkem|gauche|à gauche|izquierda|"
     "izquierdo|esquerda|"
@@ -471,6 +475,11 @@ def _pattern(number: int) -> re.Pattern[str]:
     return re.compile("|".join(map(_one, names)))
 
 
+_OF_A_PICTURE = (
+    "study|exam|radiograph|chest|scan|image|film|x-ray|ct|mri|ultrasound|appearance|findings|in|on|and|for|at"
+)
+
+
 def _one(name: str) -> str:
     if _CJK.search(name):
         return f"(?i:{re.escape(name)})"
@@ -478,6 +487,8 @@ def _one(name: str) -> str:
         return rf"(?<![\w+-]){re.escape(name)}(?![\w+])"
     spelled = re.escape(name).replace(r"\*", r"\w*").replace(r"\ ", r"[\s-]+").replace(r"\-", r"[\s‐‑–-]?")
     spelled = spelled.replace("hem", "ha?em").replace("edem", "o?edem")
+    if name == "unremarkable":
+        spelled += rf"(?!\s+(?!{_OF_A_PICTURE})[a-z])"
     return rf"(?i:(?<![\w+-]){spelled}(?![\w+]|\s+(?:features|signs|findings|characteristics)\b))"
 
 

@@ -44,7 +44,7 @@ CHOICES: dict[tuple[str, ...], dict[str | None, tuple[str, ...]]] = {
     PLANES: {
         "Axial": ("a transverse slice", "transversal", "横断面", "transaxial plane"),
         "Coronal": ("frontal plane", "冠状面", "koronar"),
-        None: ("oblique plane", "transverse or coronal"),
+        None: ("oblique plane", "transverse or coronal", "the frontal lobe", "a transverse process"),
     },
     CHEST: {
         "Pneumothorax": ("Impression: PTX", "There is a left-sided PTX", "右侧气胸", "Pneumotórax à direita"),
