@@ -2,16 +2,21 @@
 
 Whatever way a reply says of a label that it is there or not is first written as "cyst: yes" or "cyst: no": ticks and
 boxes, the rows of a table, lists behind "Present:" and "Absent:", a "no" in front of a list ("no cyst, mass or
-shadow"). A reply that says anything else too is left unread, and so is one that only repeats all labels.
+shadow"). Sentences whose other words only describe are read by `labels_in_prose`, and medical things are first written
+with the labels' own words. A reply that says anything else too is left unread, and so is one that only repeats all
+labels.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
+from medtune.benchmarks.vqa.labels_in_prose import all_but, is_none, said_in_prose
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import Question
 from medtune.eval.scoring.label_sets import joined_labels, labels_of
 from medtune.eval.scoring.parsers.listed_choices import rows_as_lines, with_words_for_boxes
+from medtune.eval.scoring.parsers.medical_names import in_names_of
 from medtune.eval.scoring.parsers.yes_no_parser import read_answer
 
 _YES = "yes|present|true|visible|seen|ja|oui|si|sí|1"
@@ -28,10 +33,12 @@ _ALL = re.compile(
     r"(?:(?:are|is) )?(?:present |visible |seen )?(?:(?:except|but|apart from|other than)(?: for)? (?P<except>.+))?"
 )
 _FILLING = re.compile(
-    r"\b(?:and|und|et|y|e|the|a|an|there|is|are|shows?|picture|image|i|see|labels?|findings?|visible|seen|present|both|"
+    r"\b(?:and|und|et|y|e|the|a|an|there|is|are|shows?|picture|image|i|see|labels?|findings?|visible|seen|present|"
+    r"both|"
     r"it|this|that|apply|which|as well|also|eine?n?|der|die|das|yes|small|tiny|large|big|mild|moderate|severe|marked|"
     r"massive|trace|bilateral|unilateral|(?:left|right)(?:[- ]sided)?)\b|[和与及以]"
 )
+_FENCE = re.compile(r"```\w*")
 _MARKS = re.compile(r"[*_`\"'\[\]{}()]")
 _BETWEEN = re.compile(r"(?:^|\s)(?:[-•]|\d+[.)])(?=\s)|[.,;:|/、；，。&+!]|(?<!\w)-(?!\w)")
 _INTRODUCTION = re.compile(r"[^:\n]{1,200}:\s*")
@@ -56,16 +63,34 @@ def read_set(reply: str, question: Question) -> str | None:
         >>> [read_set(reply, asked) for reply in ("Shadow and cyst.", "none", "cyst: yes, shadow: no", "mass")]
         ['cyst; shadow', 'none', 'cyst', None]
     """
-    labels, answer = labels_of(question), read_answer(reply)
+    labels, answer = labels_of(question), read_answer(_FENCE.sub("", reply))
     if answer is None:
         return None
+    answer = _sides_of_both(in_names_of(answer, labels), labels)
     plain = {_plain(label): label for label in labels}
     names = tuple(sorted(plain, key=len, reverse=True))
     text = _with_values(answer, names)
-    if (every := _ALL.fullmatch(text.rstrip(" ."))) is not None:
-        exceptions = _said_of(every["except"] or "", names)
+    every = _ALL.fullmatch(text.rstrip(" ."))
+    left_out = every["except"] if every else all_but(text)
+    if every or left_out:
+        exceptions = _said_of(left_out or "", names)
         kept = [each for each in labels if _plain(each) not in (exceptions or ())]
-        return None if every["except"] and exceptions is None else joined_labels(kept)
+        return None if left_out and exceptions is None else joined_labels(kept)
+    if is_none(text, names):
+        return _joined(labels, {})
+    listed = _read_list(text, labels, names)
+    if listed is not None:
+        return listed
+    plain_text = "\n".join(map(_plain, answer.split("\n")))
+    said = said_in_prose(plain_text, names)
+    return None if said is None or all(said.get(each) for each in names) else _joined(labels, said)
+
+
+def _joined(labels: tuple[str, ...], said: Mapping[str, bool]) -> str:
+    return joined_labels([each for each in labels if said.get(_plain(each))])
+
+
+def _read_list(text: str, labels: tuple[str, ...], names: tuple[str, ...]) -> str | None:
     if _unclear(names).search(text):
         return None
     introduction = _INTRODUCTION.match(text)
@@ -74,7 +99,23 @@ def read_set(reply: str, question: Question) -> str | None:
         if {*_named(names).findall(text)} == {*names} and not _VALUE.search(text):
             return None
     said = _said_of(text, names)
-    return None if said is None else joined_labels([each for each in labels if said.get(_plain(each))])
+    return None if said is None else _joined(labels, said)
+
+
+def _sides_of_both(answer: str, labels: tuple[str, ...]) -> str:
+    """Returns an answer in which "both kidneys" are the left and the right one, where these are labels."""
+    for label in labels:
+        thing = label[len("left ") :].strip()
+        other = next((each for each in labels if each.casefold() == f"right {thing.casefold()}"), None)
+        if label.casefold().startswith("left ") and other is not None:
+            pair = f"{label}, {other}"
+            answer = re.sub(
+                rf"(?i)\b(?:both|bilateral|the two|left and right|right and "
+                rf"left)\s+(?:the\s+)?{re.escape(thing)}s?\b",
+                pair,
+                answer,
+            )
+    return answer
 
 
 def _plain(text: str) -> str:

@@ -7,16 +7,11 @@ import re
 from collections import Counter
 from functools import lru_cache
 
+from medtune.eval.scoring.parsers.medical_names import in_names_of
+
 _FEWEST = 3
 _LEAST_LETTERS = 5
 _SMALL = frozenset(("of", "the", "and", "in", "with", "a", "an"))
-_SPELT_OUT = (
-    ("CT", r"comput(?:ed|er|eri[sz]ed)(?: axial)? tomograph(?:y|ic)(?: \(?CT\)?)?"),
-    ("MRI", r"magnetic resonance(?: imaging)?(?: \(?MRI?\)?)?"),
-    ("ultrasound", r"(?:ultra)?sonogra(?:phy|phic|m)"),
-    ("X-ray", r"(?:plain )?radiograph(?:y|ic)?"),
-)
-"""Modalities, whose short names are options more often than their long ones."""
 
 
 def spelt_as_options(text: str, options: tuple[str, ...]) -> str:
@@ -27,6 +22,7 @@ def spelt_as_options(text: str, options: tuple[str, ...]) -> str:
     >>> spelt_as_options("an optical coherence tomography", ("OCT", "Angiography"))
     'an OCT'
     """
+    text = in_names_of(text, options)
     for pattern, option in _patterns(options):
         text = pattern.sub(option.replace("\\", r"\\"), text)
     return text
@@ -42,18 +38,10 @@ def _patterns(options: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ..
         if len(short) >= _FEWEST and number[short] == 1 and not any(short in each for each in options)
     ]
     for option in options:
-        if re.fullmatch(r"[A-Z]{3,6}", option):
-            words = r"[\s-]+".join(rf"{letter}[a-z]{{{_LEAST_LETTERS - 1},}}" for letter in option)
-            found.append((re.compile(rf"\b{words}\b", re.I), option))
-    own = {option.casefold(): option for option in options}
-    return (
-        *found,
-        *(
-            (re.compile(rf"\b{words}(?!\w)", re.I), own[short.casefold()])
-            for short, words in _SPELT_OUT
-            if short.casefold() in own and not any(re.search(words, option, re.I) for option in options)
-        ),
-    )
+        for short in re.findall(r"\b[A-Z]{3,6}\b", option):
+            words = r"[\s-]+".join(rf"{letter}[a-z]{{{_LEAST_LETTERS - 1},}}" for letter in short)
+            found.append((re.compile(rf"\b{words}\b", re.I), short))
+    return tuple(found)
 
 
 def _initials(option: str) -> str:

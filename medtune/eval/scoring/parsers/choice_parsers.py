@@ -1,7 +1,10 @@
 r"""Reads the chosen option from a reply by fixed rules, which never guess.
 
 Thoughts before the answer (<think> blocks) do not count, nor does what follows a stop token. Of a reply that corrects
-itself ("Wait, ...") what follows counts where it chooses an option. Of letters in a contrast ("not B but C") the one
+itself ("Wait, ...") what follows counts where it chooses an option. What a model asks itself behind its answer does not
+count. Medical things, grades of a scale and denials are first written with the options' own words (`medical_names`,
+`graded_options`, `acronyms`): "PTX" is "pneumothorax", "category III" is "BI-RADS 3", "sem edema" is "no edema". Of
+letters in a contrast ("not B but C") the one
 that is kept counts. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
@@ -23,10 +26,12 @@ that is kept counts. The first of these rules that applies decides:
    be", "a probability of 50%"), outside of an option's own words, and questions do not count, except for what is kept
    in a contrast ("benign, not malignant"); a reply that denies the option elsewhere or cannot answer names none. If all
    options but one of three or more are denied, that one is chosen.
-10. A short reply names one option by its place, number or stem, or without its generic noun: see `option_names`.
+10. A short reply names one option by its place, number or stem, or without its generic noun: see `option_names`. A
+   longer one counts or measures what the options do, has the words of one option in another order, or ends with one.
 
 Within a rule all statements have to agree, and where the words behind a letter name an option, it has to be that
-letter's ("A. The lesion is malignant." names none where A is another one). What is said of an option in passing does
+letter's ("A. The lesion is malignant." names none where A is another one); so it does where the letter stands behind
+the words ("malignant (A)"). What is said of an option in passing does
 not count: "benign, although malignant cannot be excluded". Words of an option that look like letters ("E. coli", "A,B")
 are read as its words. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space
 everywhere: "upper-left" is "upper left".
@@ -50,14 +55,24 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
+from medtune.eval.scoring.parsers.graded_options import graded_as_options
 from medtune.eval.scoring.parsers.noted_rules import is_noting, note, note_nothing_found
-from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
+from medtune.eval.scoring.parsers.option_names import (
+    UNDECIDED,
+    are_counts,
+    counted_option,
+    described,
+    named,
+    stems,
+    without_sizes,
+)
 from medtune.eval.scoring.parsers.worded_options import (
     SUPPOSED,
     UNABLE,
     begins_with,
     names_any,
     only_in_passing,
+    other_letter_behind,
     plain_words,
     worded,
 )
@@ -127,13 +142,14 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
     told = _by(1, _whole(reply, options))
     if told is None:
         text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
-        text = spelt_as_options(text, options)
+        text = graded_as_options(spelt_as_options(text, options), options)
         name = partial(_item, options=options)
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
         if marked:
             told = _by(2, _and_words_behind(set[str]().union(*marked), text, options))
         elif (told := _by(2, listed_choices.listed(text, name, options))) is None:
             told = _unlisted(listed_choices.unnumbered(listed_choices.without_tags(text), name), name, options)
+        told = set() if other_letter_behind(text, options) else told
     return told.pop() if told and len(told) == 1 else None
 
 
@@ -179,9 +195,15 @@ _APART = re.compile(
 def _told(text: str, options: tuple[str, ...]) -> _Told:
     corrected = statements.after_correction(text)
     told = _by(1, _whole(text, options)) or (_told(corrected, options) if corrected else None)
+    if not told and (concluded := _CONCLUDED.search(text[-statements.LONGEST_SENTENCE :])) is not None:
+        told = _by(6, _whole(concluded["item"], options))
     if told:
         return told
     said, n = statements.without_contrast(without_emphasis(text).strip()), len(options)
+    if are_counts(options) and not _CAPITAL.search(said) and not UNDECIDED.search(said.lower()):
+        said = without_sizes(said)
+        if (counted := counted_option(_plain_prose(said), options)) is not None:
+            return _by(10, {counted})
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _by(8, _options(statements.preferred(said, n), options)) or told
@@ -192,9 +214,51 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
         words = {plain_words(option): option for option in options}
         name = _named(said, tuple(words))
         told = _by(10, {words[name]}) if name in words else None
+        if told is None and (other := _described(said, options) or counted_option(said.lower(), options)) is not None:
+            told = _by(10, {other})
+    if told is None and (last := _last_words(said, options)) is not None:
+        told = _by(10, {last})
     return told
 
 
+_FEW_WORDS = 4
+_LAST_SENTENCE = re.compile(r"[.!]\s+(?P<item>[^.!?\n]{2,60})[.!]?\s*\Z")
+_OF_A_KIND = re.compile(r"\b(?:would|usually|typically|generally|often|tends?|commonly|classically|can|if)\b")
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+
+
+def _last_words(said: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option that the last sentence is but for a generic noun, in a reply without letters and questions."""
+    last = _LAST_SENTENCE.search(said)
+    if last is None or len(last["item"].split()) > _FEW_WORDS or _CAPITAL.search(said) or "?" in said:
+        return None
+    words = {plain_words(option): option for option in options}
+    item = _plain_prose(last["item"])
+    option = named(item, tuple(words))
+    return words[option] if option is not None and {*stems(item)} <= {*stems(option), "the"} else None
+
+
+def _described(said: str, options: tuple[str, ...]) -> str | None:
+    """Returns the one option whose words a sentence has in another order, outside of brackets."""
+    if _CAPITAL.search(said) or "?" in said:
+        return None
+    words = {plain_words(option): option for option in options}
+    found = {
+        name
+        for sentence in _SENTENCE_END.split(_IN_BRACKETS.sub(" ", said))
+        if not _OF_A_KIND.search(sentence) and (name := described(_plain_prose(sentence), tuple(words))) is not None
+    }
+    return words[found.pop()] if len(found) == 1 else None
+
+
+_CAPITAL = re.compile(r"(?<![\w'’])[A-HJ-Z](?![\w'’])")
+_CONCLUDED = re.compile(
+    r"(?:\A|[.!?;\n])\s*(?i:so|therefore|thus|hence|overall|in (?:summary|conclusion)|conclusion|final(?:ly)?|"
+    r"verdict|also|somit|"
+    r"daher|fazit|donc|conclusion|quindi|por (?:lo )?tanto|portanto|итак|вывод|结论|因此|所以|結論)"
+    r"\s*[:,：，]\s*(?:(?i:it(?:['’]s| is)|the|on the|in the)\s+){0,2}(?P<item>[^\n.:;]{1,80})[.!]?\s*\Z"
+)
+"""What a reply ends with behind a word of conclusion: "So: right."."""
 _NOT_ANOTHER = re.compile(r",\s+(?:and\s+)?not\s+(?:the\s+|an?\s+)?(?P<other>[\w ]{1,40})\W*\Z")
 
 

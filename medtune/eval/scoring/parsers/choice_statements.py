@@ -12,7 +12,8 @@ from string import ascii_uppercase
 from medtune.eval.scoring.parsers.answer_words import ANSWER_WORD, MARK_NAMES, NEGATION, OTHER_SCALE
 
 _BE = (
-    r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é|är|er|jest|"
+    r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é|är|er|"
+    r"jest|"
     r"este)"
 )
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
@@ -40,17 +41,20 @@ _CHOSEN = re.compile(
     rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
-    rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?|"
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|"
+    rf"meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?|"
     rf"\b(?:it|this|that)(?:['’]s|\s+is)\s+(?:the\s+)?(?:{NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
     r"(?:(?:^|(?<=\n))[ \t]*(?:going\s+with|looks\s+like|choose|pick|select|definitely|certainly|surely|clearly|"
-    r"not\s+[A-Z]\s*[.;]|without\s+(?:a\s+|any\s+)?doubt,?)|\b(?:best|most\s+closely)\s+(?:match\w*|fit\w*|describe\w*|represent\w*)|"
+    r"not\s+[A-Z]\s*[.;]|without\s+(?:a\s+|any\s+)?doubt,?)|\b(?:best|most\s+closely)\s+(?:match\w*|fit\w*|"
+    r"describe\w*|represent\w*)|"
     rf"\bonly\s+{NOUN}\s+that\s+\w+\s+is|\b(?:it|that|this)\s+(?:would|must|should|has\s+to)\s+be|"
     rf"\b(?:leav(?:es?|ing)|left\s+with|remains)(?:\s+us\s+with)?(?:\s+only)?)\s+(?:{NOUN}\s+)?"
     r"(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
     re.I,
 )
 _SUBJECT = re.compile(
-    rf"(?<![\w'’-])(?:{NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:(?<=\bonly\s[A-Z])\s+(?:fits|applies|matches|remains)\b|\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
+    rf"(?<![\w'’-])(?:{NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:(?<=\bonly\s[A-Z])\s+(?:fits|applies|matches|"
+    rf"remains)\b|\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
     r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|right(?=\s*(?:[.,;!\n]|\Z))|"
     r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
     r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
@@ -60,12 +64,15 @@ _SUBJECT = re.compile(
     re.I,
 )
 _CONCLUSION = re.compile(
-    rf"(?i)\b(?:therefore|thus|hence|so|daher|somit|folglich|donc|quindi|dus)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?"
+    rf"(?i)\b(?:therefore|thus|hence|so|daher|somit|folglich|donc|quindi|dus)\b[\s,:]*(?:it(?:['’]s|"
+    rf"\s+is)\s+)?(?:the\s+)?(?:{NOUN}\s+)?"
     r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)"
 )
 _LAST_WORD = re.compile(r"(?<=\w\w)[,:.!?][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
 _OPTION = re.compile(
-    r"\b(?:options?|opt\.?|choices?|opci[oó]n|opzione)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|(?<![\w)\]])(?=[(\[][A-Za-z][)\]])",
+    r"\b(?:options?|opt\.?|choices?|opci[oó]n|opzione|letter|letra|lettre|"
+    r"buchstabe)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|"
+    r"(?<![\w)\]])(?=[(\[][A-Za-z][)\]])",
     re.I,
 )
 _LINE = re.compile(
@@ -82,18 +89,21 @@ _L = r"[(\[]?[A-Z][)\]]?(?![\w'’])"
 _DENIED_FIRST = re.compile(
     rf"(?:\b(?i:not|nicht|non(?:\s+è)?|no\s+es|não\s+é|(?:ce\s+n['’]est\s+)?pas)\s+|不是\s*)(?:{NOUN}\s+)?{_L},?"
     rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{NOUN}\s+)?{_L})|"
-    rf"\b(?i:not|none\s+of|neither)\s+{_L}(?:\s*(?:,|\b(?:and|n?or)\b|/)\s*{_L})*\s*[.:;,–—-]\s*(?:but\s+)?(?={_L}\W*\Z)"
+    rf"\b(?i:not|none\s+of|neither)\s+{_L}(?:\s*(?:,|\b(?:and|n?or)\b|"
+    rf"/)\s*{_L})*\s*[.:;,–—-]\s*(?:but\s+)?(?={_L}\W*\Z)"
 )
 _OWN_WORDS = r"(?:\s*\([^()]{1,60}\))?"
 _DENIED_LAST = re.compile(
-    rf"(?<![A-Za-z])({_L}{_OWN_WORDS})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
+    rf"(?<![A-Za-z])({_L}{_OWN_WORDS})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|"
+    rf"(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
     rf"(?:{NOUN}\s+)?{_L}{_OWN_WORDS}"
 )
 _PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
 _BARE = re.compile(r"(?P<letter>[A-Za-z])(?:['’][dt][ıiuü]r\b)?(?![\w\-‐‑]|['’]\w)")
 _FOLLOWS = re.compile(
-    r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002぀-ヿ㐀-䶿一-鿿가-힣]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)",
+    r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002぀-ヿ㐀-䶿一-鿿가-힣]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|"
+    r"rather)\b)",
     re.I,
 )
 _JOINT = re.compile(
@@ -114,7 +124,8 @@ _AFFIRMED = re.compile(
     re.I,
 )
 _SUBJECT_OF_SENTENCE = re.compile(
-    r"\s*(?:is|isn['’]t|are|was|does|doesn['’]t|do|can|cannot|can['’]t|could|would|should|may|might|has|seems?|looks?|shows?|"
+    r"\s*(?:is|isn['’]t|are|was|does|doesn['’]t|do|can|cannot|can['’]t|could|would|should|may|might|has|seems?|"
+    r"looks?|shows?|"
     r"describes?|refers?|explains?|suggests?|represents?|fits?)\b",
     re.I,
 )
@@ -415,7 +426,33 @@ _STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(s|del|strike)>[^<\n]{1,200}</\1>"
 _CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
 
 
+_NEXT_QUESTION = re.compile(
+    r"\n[ \t]*(?:#+[ \t]*)?(?:\*\*)?(?:(?:next |new )?(?:question|q|frage|pregunta|pergunta|domanda|问题|問題)[ "
+    r"\t]*\d{0,3}|user|human|instruction)"
+    r"(?:\*\*)?[ \t]*[:：]",
+    re.I,
+)
+_SPEAKS_OF_IT = re.compile(r"(?i)\bquestion|\bq\d|[:：]\s*\Z|<image>|\b(?:user|human)\s*:")
+
+
+def _up_to_next_question(said: str) -> str:
+    """Returns what stands in front of a question that the model asks itself behind its answer."""
+    following = _NEXT_QUESTION.search(said)
+    before = said[: following.start()] if following else ""
+    return before if before.strip() and not _SPEAKS_OF_IT.search(before) else said
+
+
+def _without_cut_line(said: str) -> str:
+    """Returns a reply that repeats a line without its last one, where that is the beginning of the repeated line."""
+    head, _, last = said.rstrip().rpartition("\n")
+    line = head.rpartition("\n")[2].strip()
+    cut = last.strip()
+    is_cut = 0 < len(cut) < len(line) and line.startswith(cut) and head.count(line) > 1
+    return head if is_cut else said
+
+
 def _up_to_stop(reply: str) -> str:
     said = _ECHOED.sub("", _HEAD.sub("", reply))
+    said = _without_cut_line(_up_to_next_question(said))
     said = _STRUCK_OUT.sub(" ", said[: stop.start()] if (stop := _STOP.search(said)) else said)
     return said.strip() if _TAGGED.search(said) else _CLOSED_ALONE.sub("", said).strip()

@@ -54,7 +54,8 @@ _NUMBERED = re.compile(
 )
 _RESULT = re.compile(
     r"(?:\A|\n)[ \t]*(?:my\s+|final\s+)?(?:diagnos[ie]s?|diagnose|result|output|response|label|class|ans|verdict|"
-    r"ergebnis|seite|correct|resp|rép|antw|odp|sol|r)[.]?\s*[:=-]\s*(?P<item>[^\n]{1,200})(?=\n|\Z)",
+    r"impression|assessment|conclusion|ergebnis|beurteilung|заключение|диагноз|诊断|结论|ergebnis|seite|correct|resp|"
+    r"rép|antw|odp|sol|r)[.]?\s*[:=-]\s*(?P<item>[^\n]{1,200})(?=\n|\Z)",
     re.I,
 )
 _TAG = re.compile(r"</?(?:b|strong|i|em|u|p|span|div|mark|code|li|ul|ol|br)(?:\s[^<>]{0,80})?/?>", re.I)

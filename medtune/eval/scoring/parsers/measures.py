@@ -18,7 +18,10 @@ count, and where a reply marks its answer, corrects itself ("wait") or says "ans
 4. Quantities in different units agree if they do so within their last digits: "5 mm (0.2 in)" is 5 mm. If others
    differ, those count that the reply states ("is 12", "measures 12", ": 12"); they have to be one.
 5. Without digits, numbers in English words count, and those of German, French, Spanish, Italian and Chinese in front of
-   a unit.
+   a unit. Half and quarters are percentages where one is asked; a ratio below 1 without a unit is one where the
+   question asks for a ratio or a fraction in percent ("0.54" is 54 %).
+6. Where a question asks how many, lengths do not count, ordinals are counted ("the 3rd and 4th ribs"), and parts are
+   added ("4 in the right lobe and 3 in the left").
 """
 
 import html
@@ -74,7 +77,8 @@ _BOUND = re.compile(
     r"(?:[<>≤≥]=?|小于|大于|超过|不足|至少|最多|少于|多于|低于|高于|\b(?:under|over|below|above|"
     r"at (?:least|most)|up to|beyond|exceed(?:s|ing)?|"
     r"(?:less|more|greater|larger|smaller|bigger|fewer|higher|lower|longer|shorter|wider|thicker) than|"
-    r"(?:mehr|weniger|kleiner|grosser) als|mindestens|hochstens|uber|unter|bis zu|(?:plus|moins) de|au (?:moins|plus)|"
+    r"(?:mehr|weniger|kleiner|grosser) als|mindestens|hochstens|uber|unter|bis zu|(?:plus|moins) de|au (?:moins|"
+    r"plus)|"
     rf"jusqu'a|(?:mas|menos) de|al menos|hasta|(?:piu|meno) di|almeno|fino a|(?:{_MORE})s? (?:a|de|di|que)))"
     r"\s*(?:(?:or )?equal to|about|circa)?\s*\Z"
 )
@@ -90,7 +94,8 @@ _DENIED = re.compile(
 _AT_END = r"\Z"
 _LABEL = re.compile(
     r"(?:\b(?:image|frame|figure|fig|slice|view|panel|step|video|clip|option|question|series|segment|segmento|"
-    r"(?P<scale>grade|stage|type|class|level|zone|category|score|bi-?rads)|page|case|patient|phase|lesion|nodule|node|cyst|rib|lobe|"
+    r"(?P<scale>grade|stage|type|class|level|zone|category|score|bi-?rads)|page|case|patient|phase|lesion|nodule|"
+    r"node|cyst|rib|lobe|"
     r"bild|schicht|abbildung|coupe|imagen|corte|immagine)s?\.?\s*(?:no\.?|number|nr\.?|#)?|图|段|第)\s*" + _AT_END
 )
 _STATED = re.compile(
@@ -103,12 +108,15 @@ _BEFORE = re.compile(
     r"(?:values?\s*)?(?:[=:≈~]|\b(?:is|of|ist|est|es|e)\b|为|是)+\s*[\"']?\s*(?:about\s*|[=:≈~]\s*)?\Z"
 )
 _ANSWER = re.compile(
-    r"(?:\b(?:answer|antwort|reponse|respuesta|risposta|resposta|antwoord)\b|答案|答え)"
-    r"(?:\s*(?:is|would be|ist|lautet|est|es|e|是|为|は)(?![a-z]))?[\s_:=]*"
+    r"(?:\b(?:(?:best|single|final) (?:estimate|guess|number|value)|if i (?:have|had|must|needed?) (?:to )?[a-z "
+    r"]{3,40}(?=,)|"
+    r"i (?:count(?:ed)?|would (?:say|estimate))|(?:a )?total of|in total|altogether|answer|antwort|reponse|"
+    r"respuesta|risposta|resposta|antwoord)\b|答案|答え)"
+    r"(?:\s*(?:is|would be|ist|lautet|est|es|e|是|为|は)(?![a-z]))?[\s_:=,]*"
 )
 _DIRECT = re.compile(r"[\"'(]?(?:about\s+|[~≈]\s*)?[-−+.]?\d")
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)|。")
-_CORRECTED = re.compile(r"\b(?:wait|correction|scratch that|actually)\b|(?<=[,.;] )no(?=[,.;])")
+_CORRECTED = re.compile(r"\b(?:wait|correct(?:ion|ed)|revised|scratch that|actually)\b|(?<=[,.;] )no(?=[,.;])")
 _PART_OF = re.compile(r",?\s+(?:of|among) (?:which|these|them|those)\b[^.;\n]*")
 
 
@@ -135,13 +143,15 @@ def read_measure(reply: str, unit: str | None = None, *, asked: str = "") -> flo
     >>> read_measure("3 lesions", None), read_measure("−12 ± 3 HU", "HU"), read_measure("10.000,5 mm³", "ml")
     (3.0, -12.0, 10.0005)
     """
-    if _PLAIN_NUMBER.fullmatch(reply):
+    if _PLAIN_NUMBER.fullmatch(reply) and not _asks_for_percent_of_ratio(asked.casefold()):
         return _finite(float(reply))
     text = _UNIT_FIELD.sub(r"\1 \2", html.unescape(after_thoughts(reply)))
     text = _UNIT_FIRST.sub(r"\2 \1", text)
     wanted = None if unit is None else asked_unit(_plain(unit))
     parts = dict.fromkeys(part for marked in marked_answers(text) or [text] for part in _answers(_plain(marked)))
     question = _plain(asked)
+    if _COUNTS.search(question) and wanted is None:
+        parts = dict.fromkeys(map(_only_counts, parts))
     found = {_one(_with_digits(part, wanted), wanted, question) for part in parts}
     value = found.pop() if len(found) == 1 else None
     try:
@@ -194,7 +204,8 @@ _REWRITTEN: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"(?<=\d)(w|h|min|ft)(?=\d)", r"\1 "),
         (r"[{}$]|\*\*(?!\d)|(?<!\d)\*+|(?<![a-z\d])_+|_+(?![a-z\d])|^\s*#+", " "),
         (
-            r"\b(?:approx\.?|ca\.|circa|etwa|ungefahr|rund|environ|aproximadamente|unos|around|approximately|roughly|about)(?=\W)|[约大]约?(?=\d)",
+            r"\b(?:approx\.?|ca\.|circa|etwa|ungefahr|rund|environ|aproximadamente|unos|around|approximately|"
+            r"roughly|about)(?=\W)|[约大]约?(?=\d)",
             "about ",
         ),
         (r"(?<![\d.,])10\^(-?\d{1,3})(?!\d)", r"1e\1"),
@@ -245,8 +256,49 @@ _COUNTED = re.compile(r"\b1(?:\s*,\s*(?:and\s+)?\d{1,2}){2,}(?!\d|\.\d|\s*,\s*\d
 """What is counted aloud: "1, 2, 3"."""
 _LABELLED = re.compile(rf"{_LABEL.pattern.removesuffix(_AT_END)}\d+(?![\d.,]*\d)")
 _NO_COUNT = re.compile(
-    r"\W*(?:none|zero|(?:there are |i see )?no (?:\w+ )?(?:\w+s)(?: (?:are )?(?:seen|visible|present))?)\W*"
+    r"\W*(?:none|zero|(?:(?:there (?:are|is)|i (?:can )?(?:see|find|count)) )?(?:no|not any|0) (?:\w+ ){0,2}(?:\w+)"
+    r"(?: (?:(?:are|is|were|can be) )?(?:seen|visible|present|identified|detected|found))?"
+    r"(?: (?:in|on) (?:this|the) (?:image|picture|slice|scan|view|frame|radiograph|film|x-ray|ct|mri))?|"
+    r"none (?:(?:are|is) )?(?:seen|visible|present|identified|detected|found)[a-z ]{0,40})\W*"
 )
+
+
+_DOZENS_OF = {"half a": "6", "half": "6", "a": "12", "one": "12", "": "12", "two": "24", "three": "36"}
+_DOZENS = re.compile(r"\b(?:(half a|half|a|one|two|three) )dozen\b")
+_LENGTH = re.compile(r"\b\d+(?:\.\d+)?(?:\s*(?:-|x|×|to)\s*\d+(?:\.\d+)?)*[ -]*(?:mm|cm)\b")
+_ORDINALS = re.compile(r"\b\d{1,2}(?:st|nd|rd|th)\b")
+_COUNTER = r"つ|个|個|枚|处|處|か所|箇所|颗|本|条"
+
+
+def _only_counts(text: str) -> str:
+    """Returns a text without lengths, and with the number of ordinals in their place: "the 3rd and 4th ribs" are 2."""
+    said = text if re.search(r"\bthan\b", text) else _LENGTH.sub(" ", text)
+    said = foreign_with_digits(said, before=_COUNTER)
+    ordinals = _ORDINALS.findall(said)
+    if len(ordinals) > 1 and not any(map(str.isdigit, _ORDINALS.sub(" ", said))) and not re.search(r"\bto\b|-", said):
+        return str(len({*ordinals}))
+    return said
+
+
+_PER_CENT = re.compile(r"百分之\s*([\d.]+|[一二两三四五六七八九十百零点]+)")
+_PARTS_OF_ALL = {
+    "half": "50",
+    "three quarters": "75",
+    "a quarter": "25",
+    "one quarter": "25",
+    "a fifth": "20",
+    "one fifth": "20",
+}
+_PARTS_OF_ALL |= {
+    "three-quarters": "75",
+    "one half": "50",
+    "a tenth": "10",
+    "one tenth": "10",
+    "two fifths": "40",
+    "three fifths": "60",
+}
+_PART_OF_ALL = re.compile(rf"\b({'|'.join(sorted(_PARTS_OF_ALL, key=len, reverse=True))})(?= (?:of|is|the)\b|[.,]|\Z)")
+"""Parts that are a decimal number of percent; thirds are not."""
 
 
 def _with_digits(text: str, unit: Unit | None) -> str:
@@ -254,10 +306,14 @@ def _with_digits(text: str, unit: Unit | None) -> str:
         *range(1, len(numbers) + 1)
     ]:
         text = f"{text[: counted.start()]}{numbers[-1]}{text[counted.end() :]}"
+    if unit is not None and unit[0][0][0] == "share":
+        text = _PER_CENT.sub(lambda found: foreign_with_digits(f"{found[1]}%", before="%"), text)
+        if not any(map(str.isdigit, text)):
+            text = _PART_OF_ALL.sub(lambda found: f"{_PARTS_OF_ALL[found[1]]}%", text)
     unlabelled = _LABELLED.sub(lambda found: found[0] if found["scale"] else " ", text)
     if any(map(str.isdigit, unlabelled)):
         return text
-    text = unlabelled
+    text = _DOZENS.sub(lambda found: _DOZENS_OF[found[1] or ""], unlabelled)
     if unit is None or is_word_unit(unit):
         if _NO_COUNT.fullmatch(text):
             return "0"
@@ -364,8 +420,31 @@ _EXTREME = re.compile(
 """Which of the sides of an area a question asks for."""
 
 
+_COUNTS = re.compile(r"\b(?:how many|number of|count)\b")
+_COUNT = r"(?<![\d.,])(\d{1,3})(?![\d.,]*\d)"
+_IN_A_PLACE = (
+    r"(?:\s+(?!(?:in|on|at)\b)[^\W\d]+){0,3}\s+(?:(?:in|on|at|within)\s+(?:the\s+)?[^\d.;:]+|(?:is|are)\s+[^\d.;:]+)"
+)
+_PARTS = re.compile(rf"{_COUNT}{_IN_A_PLACE}")
+
+
+def _counted_in_parts(text: str) -> str:
+    """Returns a text with the sum in the place of what is counted in parts: "4 in the right lobe and 3 in the left"."""
+    parts = [*_PARTS.finditer(text)]
+    if len(parts) < 2:
+        return text
+    numbers = [int(each) for each in re.findall(_COUNT, text)]
+    counts = [int(each[1]) for each in parts]
+    if any(map(str.isdigit, re.sub(_COUNT, " ", text))):
+        return text
+    total = sum(counts)
+    return str(total) if numbers in (counts, [total, *counts], [*counts, total]) else text
+
+
 def _one(text: str, wanted: Unit | None, asked: str) -> Fraction | None:
     said = _SPREAD.sub(" ", text)
+    if _COUNTS.search(asked) and (wanted is None or is_word_unit(wanted)):
+        said = _counted_in_parts(said)
     found, joined = _joined(_sums(_quantities(said, asked), said, wanted), said)
     found = [each for each in found if each.counts]
     if wanted is None:
@@ -394,7 +473,25 @@ def _one(text: str, wanted: Unit | None, asked: str) -> Fraction | None:
     if agreed is None and len(pool) > 1:
         stated = [each for each in pool if _STATED.search(said[max(0, each.start - 40) : each.start])]
         agreed = _agreed(stated, said, wanted)
+    if agreed is not None and wanted is not None and _is_ratio(agreed, pool, wanted, asked):
+        return 100 * agreed
     return agreed
+
+
+_RATIO = re.compile(r"\b(?:ratio|fraction|proportion|index|ctr|l?v?ef)\b")
+
+
+_IN_PERCENT = re.compile(r"%|\bper ?cent(?:age)?\b")
+
+
+def _asks_for_percent_of_ratio(asked: str) -> bool:
+    return _RATIO.search(asked) is not None and _IN_PERCENT.search(asked) is not None
+
+
+def _is_ratio(value: Fraction, pool: Sequence[_Quantity], wanted: Unit, asked: str) -> bool:
+    """Returns whether a number without a unit is a ratio of which the percentage is asked: "0.54" is 54 %."""
+    is_share = wanted[0][0][0] == "share" and _asks_for_percent_of_ratio(asked)
+    return is_share and 0 < value < 1 and all(each.unit is None for each in pool)
 
 
 def _is_plain(quantity: _Quantity) -> bool:

@@ -14,7 +14,7 @@ that say something:
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.units import NAME
@@ -36,8 +36,9 @@ _INTERVAL = re.compile(
 )
 _HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
 _DOUBT = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|"
-    r"history|rule|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|[?不没未非无]"
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|exclud\w+|absent|low|"
+    r"history|rules?|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|"
+    r"[?不没未非无]"
 )
 UNDECIDED = re.compile(
     r"\b(?:(?<!highest )(?<!greatest )(?:probabilit\w+|likelihood|chances?|(?:odds|risks?)(?! factor| ratio))|"
@@ -46,7 +47,7 @@ UNDECIDED = re.compile(
     r"whether|either|could|may|might|perhaps|maybe|possibl[ey]|possibility|"
     r"entweder|vielleicht|könnten?|möglich\w*|"
     r"gleich \w+|podrían?|quizás?|tal vez|posible\w*|pourrai\w+|peut être|possibles?|soit|tant|tanto|aussi)\b|"
-    r"\b50 ?[/:-] ?50\b|概率|几率|可能性(?!最)|(?<!最)可能(?!性)|也许|或许|要么"
+    r"\b50 ?[/:-] ?50\b|概率|几率|可能性(?!最|较?大|很大|较?高)|(?<!最)可能(?!性)|也许|或许|要么"
 )
 """What leaves open which option it is: a stated probability, as likely as another, "could be", "either"."""
 _BETWEEN = frozenset(
@@ -106,6 +107,44 @@ def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
     return {option for option, (least, most) in bounds.items() if least <= low and high <= most}
 
 
+_SIZE = re.compile(r"\b\d+(?:[.,]\d+)?(?:\s*(?:-|x|to)\s*\d+(?:[.,]\d+)?)?[\s-]*(?:mm|cm)\b")
+
+
+_MEASURED = re.compile(r"\d\s*(?:mm|cm|ml|l|hu|kg|g|mg|%|weeks?|years?|months?|days?)\b|\d\s*%")
+
+
+def are_counts(options: tuple[str, ...]) -> bool:
+    """Returns whether all options are numbers of things: "1", "2", "3 or more"."""
+    intervals = [_INTERVAL.fullmatch(option.strip().casefold()) for option in options]
+    return len(options) > 1 and all(each is not None and not each["unit"] for each in intervals)
+
+
+def without_sizes(text: str) -> str:
+    """Returns a text without lengths, which are no numbers of things."""
+    return _SIZE.sub(" ", text)
+
+
+def counted_option(reply: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option that a reply of any length counts, where all options are numbers of things; else None.
+
+    >>> counted_option("a single 3 mm nodule in segment 2", ("1", "2", "3 or more"))
+    '1'
+    """
+    intervals = {option: _INTERVAL.fullmatch(option.strip().casefold()) for option in options}
+    if len(options) < 2 or not all(intervals.values()):
+        return None
+    unit = next((each["unit"] for each in intervals.values() if each and each["unit"]), None)
+    bounds = {option: _bounds(each) for option, each in intervals.items() if each}
+    if unit is not None:
+        number = read_measure(reply, unit)
+        found = [option for option, (least, most) in bounds.items() if number is not None and least <= number <= most]
+        return found[0] if len(found) == 1 else None
+    said = without_sizes(reply)
+    number = None if _MEASURED.search(said) else read_measure(said, None, asked="how many")
+    found = [option for option, (least, most) in bounds.items() if number is not None and least <= number <= most]
+    return found[0] if len(found) == 1 else None
+
+
 def _bounds(interval: re.Match[str]) -> tuple[float, float]:
     """Returns the least and the largest number of an interval; sizes and counts are not negative."""
     if interval["first"]:
@@ -119,13 +158,15 @@ def _bounds(interval: re.Match[str]) -> tuple[float, float]:
 
 
 def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
+    if re.search(r"\d\s*[-–/]\s*\d", reply):
+        return set()
     said, words = stems(reply), {option: stems(option) for option in options}
     if all(each and each[-1] in {*_NUMBERS, *_NUMBERS.values()} for each in words.values()):
         return _by_last_number(said, words)
     last = Counter(each[-1] for each in words.values() if each)
     in_one = Counter(word for each in words.values() for word in set(each))
     keys = {
-        option: {word for word in each if word not in _BETWEEN and (len(each) == 1 or last[word] < 2 or word in _SIDES)}
+        option: {word for word in _telling(each) if (len(each) == 1 or last[word] < 2 or word in _SIDES)}
         for option, each in words.items()
         if not _DOUBT.search(option)
     }
@@ -139,6 +180,38 @@ def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
         for option in keys
         if len(words[option]) == 2 and in_one[words[option][-1]] == 1 and _stands_alone(words[option][-1], said)
     }
+
+
+_DENIAL = re.compile(
+    r"\b(?:not|no|non|never|neither|n?or|none|without|cannot|unlikely|except|exclud\w+|absent|low|history|rule|"
+    r"wrong|incorrect|false|versus|vs|"
+    r"at (?:least|most)|up to|beyond|(?:more|less|other|higher|lower|rather) than)\b|n['’]t\b|[?不没未非无]"
+)
+
+
+def described(reply: str, options: tuple[str, ...]) -> str | None:
+    """Returns the one option all of whose words a sentence has in any order, where no word of it is another's alone.
+
+    >>> described("the left artery, a middle cerebral one", ("left cerebral artery", "right cerebral artery"))
+    'left cerebral artery'
+    """
+    said = {*stems(reply)}
+    words = {option: {*_telling(stems(option))} for option in options if not _DOUBT.search(option)}
+    full = [option for option, own in words.items() if len(own) > 1 and own <= said]
+    full = [option for option in full if not any(words[option] < words[other] for other in full)]
+    if len(full) != 1 or _DENIAL.search(reply) or UNDECIDED.search(reply) or re.search(r"\d\s*[-–/]\s*\d", reply):
+        return None
+    in_all = [own for option, own in words.items() if option != full[0]]
+    return None if any(said & own - words[full[0]] for own in in_all) else full[0]
+
+
+def _telling(words: Sequence[str]) -> list[str]:
+    """Returns the words without small ones; the letter behind a number is none ("grade 4 a")."""
+    return [
+        word
+        for place, word in enumerate(words)
+        if word not in _BETWEEN or (place > 0 and len(word) == 1 and words[place - 1].isdigit())
+    ]
 
 
 def _by_last_number(said: list[str], words: Mapping[str, list[str]]) -> set[str]:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from string import ascii_lowercase
 
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_statements import plain_characters, without_emphasis
@@ -34,7 +35,8 @@ _CLAUSE = re.compile(
 )
 _CONTRASTS = (
     re.compile(
-        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|(?:\s+(?!(?:is|are|was|were|it|or|not?|n?or|and|but|rather|instead)\b)[a-z]+){{1,4}}?)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
+        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|(?:\s+(?!(?:is|are|was|were|it|or|not?|n?or|and|but|rather|"
+        rf"instead)\b)[a-z]+){{1,4}}?)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
         rf"(?:not(?:\s+yet)?|no|nicht|pas|non|не|rather than|instead of|(?:is\s+)?more \w+ than|>)\s+(?:any\s+)?"
         rf"(?:(?:signs?|features?|evidence|hint|suspicion)\s+of\s+)?{_WORD_BEFORE}"
         rf"(?:(?:(?<=\ba\s)|(?<=\ban\s)|(?<=\bthe\s))(?!only|just|sure|certain)[a-z]+\s+)?"
@@ -45,7 +47,8 @@ _CONTRASTS = (
         rf"(?P<denied>{_PLACE.pattern})"
     ),
     re.compile(
-        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})(?:\s+[a-z]+)?\s*(?:,?\s*but\s+(?:rather\s+)?|,\s+(?=(?:an?|the)\s)){_WORD_BEFORE}"
+        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})(?:\s+[a-z]+)?\s*(?:,?\s*but\s+(?:rather\s+)?|"
+        rf",\s+(?=(?:an?|the)\s)){_WORD_BEFORE}"
         rf"(?P<kept>{_PLACE.pattern})"
     ),
 )
@@ -59,15 +62,18 @@ _LESS = re.compile(
 )
 _THING = r"(?:\s+(?!(?:and|or|but|with|which|that|it|i|is|are)\b)[a-z]+){0,2}?"
 _LESS_LIKELY = re.compile(
-    rf"(?P<kept>{_PLACE.pattern}){_THING}\s*[,;]\s*(?:(?:with|and|but)\s+)?{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}){_THING}"
+    rf"(?P<kept>{_PLACE.pattern}){_THING}\s*[,;]\s*(?:(?:with|and|"
+    rf"but)\s+)?{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}){_THING}"
     r"\s+(?:(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?)?"
     r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility|absent|missing|lacking)\b"
 )
 _IN_PASSING = (
     # What such a thing would look like, or usually does.
     re.compile(
-        rf"{_WORD_BEFORE}{_PLACE.pattern}{_THING}(?:\s+(?:is|are))?\s+(?:would(?!\s+(?:be\s+(?:my|the|most|best|more)|fit)\b)|usually|"
-        r"typically|generally|often|tends?|normally|commonly|classically|(?:can|could|may|might)\s+(?:also\s+)?look)\b"
+        rf"{_WORD_BEFORE}{_PLACE.pattern}{_THING}(?:\s+(?:is|are))?\s+(?:would(?!\s+(?:be\s+(?:my|the|most|best|"
+        rf"more)|fit)\b)|usually|"
+        r"typically|generally|often|tends?|normally|commonly|classically|(?:can|could|may|"
+        r"might)\s+(?:also\s+)?look)\b"
         r"(?:(?!,\s+(?:i|it|this|so|therefore|hence|but)\b)[^.;\n]){0,200}"
     ),
     re.compile(rf"\bif\b[^,.;\n]{{0,100}}{_PLACE.pattern}[^,.;\n]{{0,100}}"),
@@ -153,7 +159,12 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     """
     told, denied, described = set[int](), set[int](), set[int]()
     said = _with_places(text, options)
+    said = _DENIED_OF_PART.sub(lambda found: " " if _denies(found["no"], options) else found[0], said)
+    said = _LATTER.sub(lambda found: f" {found['last' if found['which'] in ('latter', 'second') else 'first']} ", said)
     said = _WITHOUT.sub(r"\1", _without_asides(said))
+    for excluded in _EXCLUDED.finditer(said):
+        denied |= _places(excluded["denied"])
+    said = _EXCLUDED.sub(" ", said)
     said = _ALSO_DENIED.sub(lambda found: found["no"] if _denies(found["no"], options) else found[0], said)
     for contrast in (_LESS_LIKELY, _LESS, _FAVOURED, *_CONTRASTS):
         denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
@@ -194,7 +205,8 @@ _JUDGED = re.compile(
 )
 """What a reply concludes in spite of its doubt: "I cannot be sure, but it is most consistent with ..."."""
 _DESCRIBED = re.compile(
-    rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|shows?|"
+    rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|"
+    rf"shows?|"
     r"lacks?|contains?|causes?|produces?|looks?|tends?)\b"
 )
 """What is said of a kind of thing, beside what the picture shows."""
@@ -254,6 +266,51 @@ def _stands_near(found: re.Match[str], places: Sequence[int]) -> bool:
     return any(len(gap) <= _LONGEST_GAP and len(gap.split()) <= _MOST_BETWEEN for gap in gaps)
 
 
+_LATTER = re.compile(
+    rf"\b(?:between\s+)?{_WORD_BEFORE}(?P<first>{_PLACE.pattern})\s+(?:and|or|vs\.?|"
+    rf"versus)\s+{_WORD_BEFORE}(?P<last>{_PLACE.pattern})"
+    r"[^.;\n]{0,60}?\bthe (?P<which>latter|former|first|second)\b(?: one)?"
+)
+_EXCLUDED = re.compile(
+    r"(?:,?\s*\b(?:and|thus|thereby|which|so it)\s+)*(?:\b(?:excludes?|excluding|rules? out|ruling out|argues? "
+    r"against|speaks? against)\s+"
+    rf"{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}(?:(?:\s*,\s*|\s+(?:and|or)\s+){_WORD_BEFORE}{_PLACE.pattern})*))"
+)
+"""What the picture excludes, beside what it shows."""
+_DENIED_OF_PART = re.compile(
+    rf"(?P<no>{_PLACE.pattern})\s+(?:(?:is|was)\s+)?(?:(?:seen|visible|present)\s+)?(?:on|in|"
+    rf"at)\s+(?:the\s+)?{_PLACE.pattern}(?:\s+side)?"
+)
+"""What is absent from a part that is itself an option: "no effusion on the left"."""
+_LETTER_BEHIND = re.compile(
+    rf"(?P<place>{_PLACE.pattern})[ \t]*[(\[][ \t]*(?:(?:the\s+)?(?:option|choice|answer|letter|opci[oó]n|antwort|"
+    rf"réponse|вариант|选项)\s*)?"
+    r"(?P<letter>[a-z])\s*[)\]]"
+)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _turned(options: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Returns patterns of options with what they have behind another one's words in front: "post-contrast T1"."""
+    found = []
+    for option in options:
+        for other in options:
+            words, own = plain_words(option), plain_words(other)
+            if own and words.startswith(f"{own} ") and not words[len(own) + 1 :].isdigit():
+                parts = [r"\s+".join(map(re.escape, each.split())) for each in (words[len(own) + 1 :], own)]
+                found.append((re.compile(rf"(?<!\w){parts[0]}\s+{parts[1]}(?!\w)"), words))
+    return tuple(found)
+
+
+def other_letter_behind(text: str, options: tuple[str, ...]) -> bool:
+    """Returns whether the words of an option have another one's letter in brackets behind them: "the liver (B)"."""
+    for found in _LETTER_BEHIND.finditer(_with_places(text, options)):
+        place, letter = ord(found["place"]) - _FIRST_PLACE, ascii_lowercase.index(found["letter"])
+        if letter < len(options) and plain_words(options[letter]) != plain_words(options[place]):
+            return True
+    return False
+
+
 def names_any(text: str, options: tuple[str, ...]) -> bool:
     return _PLACE.search(_with_places(text, options)) is not None
 
@@ -271,6 +328,8 @@ def _with_places(text: str, options: tuple[str, ...]) -> str:
     words = [plain_words(option) for option in options]
     own = {word for each in words for word in each.split()}
     said = _NO_KIND_OF.sub(lambda no: "no " if no["kind"] not in own and f"no {no['thing']}" in words else no[0], said)
+    for pattern, option in _turned(options):
+        said = pattern.sub(option.replace("\\", r"\\"), said)
     on_one_line = " ".join(said.split())
     for each in sorted({*words} - {""}, key=lambda each: (-len(each), each)):
         # Options that are numbers often occur only once, and building a pattern takes longer than this search.

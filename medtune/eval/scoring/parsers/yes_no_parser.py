@@ -14,7 +14,9 @@ these rules that applies decides:
    doubt that has them in their order ("there is a small left effusion"), or the last of them with some of the others
    and with words of degree, is a "yes". "No cardiomegaly" says that the heart is normal, and the opposite of what is
    asked of a thing that is there ("right" of "Is the lesion on the left?") is a "no".
-4. A letter decides as for other options. Where it and the words differ, the reply says neither.
+   What a normal lung or picture has not is a "no" to "is it normal?", and so is what is only on the other side.
+4. A "yes" or a "no" that the next clause contradicts is neither ("No, there is a tumor").
+5. A letter decides as for other options. Where it and the words differ, the reply says neither.
 """
 
 import re
@@ -32,12 +34,15 @@ from medtune.eval.scoring.parsers.choice_statements import (
     without_emphasis,
 )
 from medtune.eval.scoring.parsers.listed_choices import listed
+from medtune.eval.scoring.parsers.medical_names import in_names_of
 from medtune.eval.scoring.parsers.noted_rules import NOTHING, note
+from medtune.eval.scoring.parsers.option_names import stems
 from medtune.eval.scoring.parsers.worded_options import SURELY
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"
-    r"\b(?:antwort|respuesta|réponse|risposta|resposta|antwoord)(?:\s+correct[ae]?)?\s*(?::|=|\b(?:ist|es|est|è|é)\b)\s*|"
+    r"\b(?:antwort|respuesta|réponse|risposta|resposta|antwoord)(?:\s+correct[ae]?)?\s*(?::|=|\b(?:ist|es|est|è|"
+    r"é)\b)\s*|"
     r"(?:答案|答え|回答)\s*(?:(?:是|为)\s*[:：]?|[:：])\s*",
     re.I,
 )
@@ -89,8 +94,10 @@ _SAID = {
     "是 是的 有 有的 对 对的 存在 可见 はい",
     "no": "no nope nah n false incorrect nein non nao não not_at_all not_really probably_not definitely_not "
     "certainly_not unlikely i_think_not i_don't_think_so i_do_not_think_so there_isn't there_is_not there_aren't "
-    "there_are_none there_isn't_one there_is_not_one there_aren't_any i_don't_see_one i_do_not_see_one i_don't_see_any "
-    "there_are_not does_not it_isn't it_is_not it_doesn't it_does_not they_are_not they_aren't they_do_not they_don't "
+    "there_are_none there_isn't_one there_is_not_one there_aren't_any i_don't_see_one i_do_not_see_one "
+    "i_don't_see_any "
+    "there_are_not does_not it_isn't it_is_not it_doesn't it_does_not they_are_not they_aren't they_do_not "
+    "they_don't "
     "hayır нет nie nej nem όχι لا خیر नहीं không ไม่ 아니오 아니요 לא tidak nee "
     "否 不 不是 不是的 没有 没 无 無 不存在 未见 いいえ",
 }
@@ -105,18 +112,27 @@ def _listed(words: Mapping[str, str]) -> dict[str, str]:
 
 
 _WORDS, _STATE = _listed(_SAID), _listed(_STATES)
+_STOPS = r"[,.;:!–—、，。،।]"
 _FOREIGN = (
     (
         re.compile(
-            r"\A\W*(?:ja|oui|s[ií]|sì|sim|indeed|absolutely|definitely|certainly|of course|yeah)(?=\s*[,.;:!–—])"
+            r"\A\W*(?:ja|oui|s[ií]|sì|sim|indeed|absolutely|definitely|certainly|of course|yeah|yup|yep|aye|"
+            r"affirmative)(?=\s*[,.;:!–—]|\s-\s)"
         ),
         "yes",
     ),
     (re.compile(r"\A\W*(?:nein|non|não|nope|not at all|incorrect)(?=\s*[,.;:!–—])"), "no"),
+    (re.compile(rf"\A\W*(?:да|tak|ano|igen|ναι|نعم|بله|हाँ|có|ใช่|예|네|כן|iya|evet|はい)\s*{_STOPS}"), "yes, "),
+    (
+        re.compile(
+            rf"\A\W*(?:нет|nie|nej|nem|όχι|لا|خیر|नहीं|không|ไม่|아니오|아니요|לא|tidak|nee|hayır|いいえ)\s*{_STOPS}"
+        ),
+        "no, ",
+    ),
     (
         re.compile(
             r"\A(?:[该此这本]?[张幅]?(?:图像?|图片|影像|扫描)[中上里]?,?)?"
-            r"(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*但)"
+            r"(?:没有(?!图)|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*(?:但|无法|不能|不清))"
         ),
         "no, ",
     ),
@@ -135,7 +151,8 @@ _FIRST = re.compile(
 _LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
 _IS = re.compile(
     r"\b(?:is|are|was|were|(?:show|suggest|indicate|contain|depict|demonstrate|include|display|reveal|appear|exist|"
-    rf"confirm|prove|represent)s?|has|have|see|consistent with|in keeping with|compatible with|diagnostic of|{_SEEN})\b"
+    rf"confirm|prove|represent)s?|has|have|see|consistent with|in keeping with|compatible with|diagnostic of|"
+    rf"{_SEEN})\b"
 )
 _OBJECT = re.compile(
     r"\b(?:confirm|prove|represent|show|demonstrate|reveal|suggest|indicate)s?\s+(.+)|"
@@ -175,7 +192,8 @@ _TURNED = re.compile(
     r"symmetric\w*|regular|preserved)\b"
 )
 _UNSURE = re.compile(
-    r"\b(?:not (?:sure|certain|able|possible|enough|determined)|not clear (?:if|whether|that|from)|unclear|unable|"
+    r"无法|不能(?:确定|判断|回答)|\b(?:not (?:sure|certain|able|possible|enough|determined)|not clear (?:if|"
+    r"whether|that|from)|unclear|unable|"
     r"cannot|can not|can['’]t|do not know|don['’]t know|no (?:way|information|means|answer|idea)|"
     r"no (?:lo )?sé|no lo se|no (?:se )?pued[eo]\w*|no (?:estoy|es|est[aá]) (?:segur|posible|clar)\w*|"
     r"nicht \w*(?:sicher|bar|möglich|klar)|"
@@ -184,9 +202,10 @@ _UNSURE = re.compile(
 _SMALL = frozenset(
     re.findall(
         r"\w+",
-        "is are was were be been there any this that these those it its of in on at to for with and or do does did has "
+        "is are was were be been there any this that these those it its of in on at to for with and or do does did "
+        "has "
         "have had can could image picture scan seen shown visible evidence sign signs present patient i "
-        "we see show side theres note noted "
+        "we see show side theres note noted they them "
         "identified observed appears appear as",
     )
 )
@@ -223,7 +242,8 @@ def _letter(reply: str, question: Question) -> str | None:
 
 
 def _said(reply: str, question: Question) -> str | None:
-    text = after_thoughts(plain_characters(reply))
+    reply = in_names_of(plain_characters(reply), (question.text,))
+    text = after_thoughts(reply)
     ticked = listed(text, lambda item: _WORDS.get(normalised(item)), ("yes", "no"))
     if ticked is not None:
         return ticked.pop() if len(ticked) == 1 else None
@@ -236,7 +256,7 @@ def _said(reply: str, question: Question) -> str | None:
 
 
 def _read(said: str, question: Question) -> str | None:
-    said = _LETTERED.sub("", said, count=1)
+    said = _POLITE.sub("", _LETTERED.sub("", said, count=1))
     asked = question.text.casefold()
     if "enlarg" in said + asked:
         said, asked = (
@@ -251,11 +271,20 @@ def _read(said: str, question: Question) -> str | None:
         return state
     for pattern, word in _FOREIGN:
         said = pattern.sub(word, said, count=1)
-    said = SURELY.sub("", said).strip()
+    if _REGRETS.match(said) or (_OF_BOTH.search(asked) and _ONLY_ONE.match(said)):
+        return "no"
+    said = _NOT_ONLY.sub(lambda found: f"{found['what']} {found['is']}" if found["is"] else "", said)
+    said = _TAKEN_BACK.sub(lambda found: found["then"], said)
+    if _NO_LONGER.match(said):
+        return "no"
+    is_sure, said = SURELY.match(said) is not None, SURELY.sub("", said).strip()
     if not normalised(said):
         return "yes"
+    if is_sure and _THERE_IS.match(said) and _THERE.match(asked) and not NEGATION.search(said):
+        return "yes"
     if _FIRST.match(said) or _IDIOMS.search(said) or _UNSURE.search(said):
-        return _verdict(said)
+        verdict = _verdict(said)
+        return None if verdict is not None and _contradicts(said, verdict, asked) else verdict
     words = set(_WORD.findall(said))
     if len(words) > 1:
         return None
@@ -265,9 +294,13 @@ def _read(said: str, question: Question) -> str | None:
         return "no" if seen["no"] else "yes"
     if _VERDICT.search(said) or _denies(said, asked, has_no=bool(words)):
         return "no"
-    if _affirms(said, asked) or _is_normal(said, asked):
+    if _affirms(said, asked):
+        return "yes" if not _is_elsewhere(said, asked) else "no" if _CONFINED.search(said) else None
+    if _is_normal(said, asked) or _is_not_enlarged(said, asked):
         return "yes"
-    return "no" if _opposes(said, asked) else None
+    if any(says(said, asked) for says in (_opposes, _is_abnormal, _is_negative_for, _is_clear, _is_only_elsewhere)):
+        return "no"
+    return "yes" if _agrees(said, asked) else None
 
 
 def _verdict(said: str) -> str | None:
@@ -276,6 +309,155 @@ def _verdict(said: str) -> str | None:
         return None
     verdicts = {first["yes"] or first["no"], *_VERDICT.findall(said)}
     return verdicts.pop() if len(verdicts) == 1 else None
+
+
+_POLITE = re.compile(
+    r"\A\W*(?:certainly|sure|of course|absolutely|great question|good question|thank you|thanks|hello|"
+    r"hi)\b[^!.,:;\n]{0,30}!\s+(?=\w+\s+\w+)"
+)
+"""What a reply begins with before it answers: "Certainly! After reviewing the image, ..."."""
+_REGRETS = re.compile(
+    r"\W*(?:unfortunately|sadly|fortunately|luckily|thankfully|certainly|definitely|clearly|apparently|obviously|"
+    r"of course|surely|absolutely|"
+    r"probably|most likely|likely|evidently)\s+not\b\s*(?:[.,;:!–—-]|\Z)"
+)
+_OF_BOTH = re.compile(r"\b(?:both|all|each|every)\b")
+_ONLY_ONE = re.compile(
+    r"\W*(?:no, )?(?:(?:only|just) (?:the |its |his |her )?(?:left|right|first|second|upper|lower|one)\b|"
+    r"one of (?:them|the)\b)(?!.*\bboth\b)"
+)
+_CONFINED = re.compile(r"\b(?:confined|limited|restricted|only|exclusively|solely)\b")
+_NOT_ONLY = re.compile(
+    r"\bnot (?:only|just|merely|simply)\s+(?:(?P<is>is|are|was|were) (?P<what>there|it|this|that)\b)?"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:yes|no)\b\W{1,4}(?:(?:well|actually|sorry|rather|i mean|correction|or rather|oh|hmm|scratch "
+    r"that)\b\W{1,4}){1,3}(?P<then>yes|no)\b"
+)
+_NO_LONGER = re.compile(
+    r"\W*(?:(?:it is |they are )?(?:not (?:any ?more|yet|at present|currently|now)|no longer(?: (?:present|visible|"
+    r"seen))?))\b\s*(?:[.,;:!–—-]|\Z)"
+)
+_THERE_IS = re.compile(r"\W*(?:there (?:is|are)|i (?:can )?see)\b")
+_ABNORMAL_OF = (
+    (
+        re.compile(r"\b(?:lungs?|lung fields?)\b"),
+        re.compile(
+            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
+            r"mass(?:es)?|pneumonia|airspace disease|"
+            r"ground[- ]glass|cavit(?:y|ies|ation)|cavitary|emphysema|fibrosis)\b"
+        ),
+    ),
+    (
+        re.compile(
+            r"\bnormal (?:\w+ ){0,2}(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
+            r"ecg|mammogram|fundus|picture|appearance)\b|"
+            r"\b(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
+            r"mammogram)\b[^?]{0,20}\bnormal\b"
+        ),
+        re.compile(
+            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
+            r"mass(?:es)?|pneumonia|cavit(?:y|ies|ation)|"
+            r"cavitary|lesions?|effusions?|pneumothorax|fractures?|hemorrhages?|haemorrhages?|infarct(?:ion)?|"
+            r"tumou?rs?|cardiomegaly|enlarged|abnormal\w*|"
+            r"patholog\w+|dislocat\w+|hydrocephalus|thickening|obstruction|dilat\w+)\b"
+        ),
+    ),
+)
+"""What a question calls normal, and what is not there if it is."""
+
+
+_EARLIER = re.compile(r"\b(?:before|earlier|once|removed|no longer|in the past)\b")
+
+
+def _is_abnormal(said: str, asked: str) -> bool:
+    """Returns whether a reply names a finding that a normal lung, or a normal picture, has not."""
+    if NEGATION.search(asked) or not _NORMAL.search(asked) or _HEDGED.search(said) or _EARLIER.search(said):
+        return False
+    findings = [finding for whole, finding in _ABNORMAL_OF if whole.search(asked)]
+    return any(
+        finding.search(clause) and _IS.search(clause) and not NEGATION.search(clause) and not _HEDGED.search(clause)
+        for clause in _CLAUSES.split(said)
+        for finding in findings
+    )
+
+
+def _is_elsewhere(said: str, asked: str) -> bool:
+    """Returns whether a reply places the thing on the other side than the question."""
+    told, wanted = set(_WHOLE_WORD.findall(said)), set(_WHOLE_WORD.findall(asked))
+    return any(
+        wanted & _ONE_SIDE == {own} and told & _ONE_SIDE == {other}
+        for own, other in (("left", "right"), ("right", "left"))
+    )
+
+
+def _is_only_elsewhere(said: str, asked: str) -> bool:
+    head = {*_content(_PLACED.split(asked)[0])}
+    is_confined = _CONFINED.search(said) and not NEGATION.search(said) and not _HEDGED.search(said)
+    return bool(is_confined) and _is_elsewhere(said, asked) and bool(head) and head <= {*_content(said)}
+
+
+_NOT_ENLARGED = re.compile(
+    r"\W*(?:the |its |it |they )?(?:\w+ ){0,3}(?:is|are|appears?|looks?|does|do)(?:n['’]t| not) (?:appear |look |"
+    r"seem )?(?:to be )?(?:\w+ly )?"
+    r"(?:enlarged|abnormal|dilated|thickened|increased|decreased|displaced|deformed|narrowed|swollen)\W*"
+)
+
+
+def _is_not_enlarged(said: str, asked: str) -> bool:
+    """Returns whether a reply to a question about something normal only denies that it is enlarged or the like."""
+    return (
+        _NORMAL.search(asked) is not None and not NEGATION.search(asked) and _NOT_ENLARGED.fullmatch(said) is not None
+    )
+
+
+def _is_clear(said: str, asked: str) -> bool:
+    """Returns whether a reply calls the lungs clear where a question asks for what clear lungs have not."""
+    finding = _ABNORMAL_OF[0][1].search(asked)
+    return finding is not None and _THERE.match(asked) is not None and _CLEAR_LUNGS.fullmatch(said) is not None
+
+
+_CLEAR_LUNGS = re.compile(
+    r"\W*(?:the |both |his |her )*(?:lungs?|lung fields)(?: fields)? (?:is|are|appears?|looks?|remains?) (?:both |"
+    r"entirely |completely |bilaterally )?clear"
+    r"(?: (?:bilaterally|on both sides|throughout))?\W*"
+)
+
+
+def _is_negative_for(said: str, asked: str) -> bool:
+    found = _NEGATIVE_FOR.fullmatch(said)
+    return (
+        found is not None
+        and not _TURNED.search(asked)
+        and bool({*stems(found["what"])} & {*stems(" ".join(_content(asked)))})
+    )
+
+
+_IN_PICTURE = re.compile(
+    r"\b(?:in|on) (?:this|the) (?:\w+ ){0,2}(?:image|picture|scan|mri|ct|x-?ray|radiograph|film|slice|view|"
+    r"ultrasound|photo\w*|mammogram)\b|"
+    r"\A\W*is there (?:an? |any )?\w+\W*\Z"
+)
+_NEGATIVE_FOR = re.compile(r"\W*(?:negative for|no (?:evidence|signs?) of|free of) (?P<what>[^.,;:!?\n]+)\W*")
+
+
+def _contradicts(said: str, verdict: str, asked: str) -> bool:
+    """Returns whether what follows a "yes" or a "no" says the opposite."""
+    rest = _FIRST.sub("", said, count=1).strip(" ,.;:!–—-")
+    if not rest or _FIRST.match(rest) or _UNSURE.search(rest) or _IDIOMS.search(rest):
+        return False
+    is_first_clause = _CLAUSES.split(rest)[0]
+    if verdict == "yes":
+        return _is_abnormal(is_first_clause, asked) or (
+            _THERE.match(asked) is not None and _denies(is_first_clause, asked, has_no=False)
+        )
+    if _is_elsewhere(is_first_clause, asked):
+        return False
+    head = {*_content(_PLACED.split(asked)[0])}
+    is_in_picture = _THERE.match(asked) is not None and _IN_PICTURE.search(asked) is not None
+    is_there = is_in_picture and _THERE_IS.match(is_first_clause) and head <= {*_content(is_first_clause)}
+    is_there = is_there and not NEGATION.search(is_first_clause) and not _HEDGED.search(is_first_clause)
+    return bool(is_there) or _affirms(is_first_clause, asked) or _is_normal(is_first_clause, asked)
 
 
 def _denies(said: str, asked: str, *, has_no: bool) -> bool:
@@ -357,7 +539,15 @@ def _follow(words: Sequence[str], text: Sequence[str]) -> bool:
 
 def _is_normal(said: str, asked: str) -> bool:
     is_single = not _CLAUSES.search(said.strip(" .!"))
-    return is_single and _NORMAL.search(asked) is not None and _NOTHING_FOUND.search(said) is not None
+    says_so = _NOTHING_FOUND.search(said) or _NOTHING_ABNORMAL.fullmatch(said)
+    return is_single and _NORMAL.search(asked) is not None and says_so is not None
+
+
+_NOTHING_ABNORMAL = re.compile(
+    r"\W*(?:(?:there is|i (?:can )?(?:see|find)|it shows|this shows|shows) )?nothing (?:\w+ly )?"
+    r"(?:abnormal|wrong|unusual|remarkable|suspicious|pathological|of note|to worry about)(?: (?:about|with|in|on|"
+    r"here)\b[\w ]{0,30})?\W*"
+)
 
 
 def _opposes(said: str, asked: str) -> bool:
@@ -372,6 +562,24 @@ def _opposes(said: str, asked: str) -> bool:
     return any(wanted & one and not wanted & other and told & other and not told & one for one, other in pairs)
 
 
+def _agrees(said: str, asked: str) -> bool:
+    """Returns whether a reply has another word for what is asked: "appropriate" for "correctly placed"."""
+    if not _OF_ONE.match(asked) or _HEDGED.search(said) or NEGATION.search(said) or NEGATION.search(asked):
+        return False
+    wanted, found = set(_WHOLE_WORD.findall(asked)), False
+    clauses = [set(_WHOLE_WORD.findall(each)) for each in _CLAUSES.split(said) if each.strip()]
+    for one, other in _POLES:
+        for own, opposite in ((one, other), (other, one)):
+            if wanted & own and not wanted & opposite:
+                if any(told & opposite for told in clauses):
+                    return False
+                found = found or any(told & own and _IS_SAID.search(" ".join(told)) for told in clauses)
+    return found
+
+
+_IS_SAID = re.compile(r"\b(?:is|are|lies|appears?|looks?|seems?|sits|remains?|in)\b")
+
+
 def _content(text: str) -> list[str]:
     kept = [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
     return [word[:-1] if word.endswith("ed") else word for word in kept]
@@ -380,7 +588,8 @@ def _content(text: str) -> list[str]:
 _WHOLE_WORD = re.compile(r"[a-z]+")
 _OF_ONE = re.compile(r"\W*(?:is|are|was|were)\s+(?:the|this|it|these|that|those|both)\b(?!\s+any)")
 _HEDGED = re.compile(
-    r"\?|\b(?:probabilit\w+|likelihood|chances?|odds|risk|might|may|could|possibl[ey]|perhaps|maybe|if|whether|suspect\w*|suspicious|questionable|borderline|"
+    r"\?|\b(?:probabilit\w+|likelihood|chances?|odds|risk|might|may|could|possibl[ey]|perhaps|maybe|if|whether|"
+    r"suspect\w*|suspicious|questionable|borderline|"
     r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
     r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
 )
@@ -390,6 +599,13 @@ _NOTHING_FOUND = re.compile(
     r"\A\W*(?:there (?:is|are) )?(?:no|without)\b(?: (?:evidence|signs?) of)?(?: \w+){0,2} "
     r"(?:abnormal\w*|\w+megaly|enlarge\w+|dilat\w+|patholog\w+|disease|defects?|deformit\w+)(?: (?:is|are) \w+)?\W*\Z"
 )
+_POLES_IN_WORDS = (
+    (
+        "correct correctly appropriate appropriately satisfactory adequate adequately proper properly",
+        "malpositioned misplaced incorrect incorrectly inappropriate wrong wrongly suboptimal inadequate malposition",
+    ),
+)
+_POLES = tuple((frozenset(one.split()), frozenset(other.split())) for one, other in _POLES_IN_WORDS)
 _OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
     (frozenset(one.split()), frozenset(other.split()))
     for one, other in (
@@ -397,8 +613,14 @@ _OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
         ("medial", "lateral"),
         ("normal", "abnormal enlarged dilated increased decreased thickened cardiomegaly"), ("benign", "malignant"),
         ("acute", "chronic"), ("solid", "cystic"), ("unilateral", "bilateral"), ("male", "female"), ("large", "small"),
-        ("regular smooth", "irregular spiculated"), ("symmetric symmetrical", "asymmetric asymmetrical"),
+        ("regular smooth circumscribed", "irregular spiculated microlobulated indistinct"),
+        ("symmetric symmetrical", "asymmetric asymmetrical"),
         ("larger greater bigger more", "smaller less fewer"), ("longer", "shorter"), ("higher", "lower"),
+        ("midline central centrally", "deviated shifted displaced eccentric"),
+        ("patent", "occluded thrombosed obstructed"),
+        ("intact", "torn ruptured disrupted broken"), ("sharp", "blunted obscured blurred"), ("expanded", "collapsed"),
+        ("homogeneous", "heterogeneous inhomogeneous"), ("hyperdense", "hypodense"), ("hyperintense", "hypointense"),
+        *(_POLES_IN_WORDS),
         ("proximal", "distal"), ("open", "closed"), ("single solitary", "multiple"),
     )
 )  # fmt: skip

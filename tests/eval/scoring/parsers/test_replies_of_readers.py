@@ -13,7 +13,7 @@ from medtune.eval.scoring.label_sets import LABELS
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
-from tests.eval.scoring.parsers import blind_replies, unseen_replies
+from tests.eval.scoring.parsers import blind_replies, kinds_of_replies, later_blind_replies, unseen_replies
 from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD
 from tests.golden.files import COLLECTED
@@ -61,21 +61,29 @@ def test_few_unseen_replies_stay_unread_and_none_is_wrong_or_invented(name: str)
     assert sum(unread) <= MOST_UNREAD * len(unread)
 
 
-@pytest.mark.parametrize("name", ["ONE", "TWO"])
+@pytest.mark.parametrize("name", ["ONE", "TWO", "THREE", "FOUR"])
 def test_few_replies_of_somebody_who_knew_no_rule_stay_unread_and_none_is_wrong_or_invented(name: str) -> None:
-    choices, yes_no, numbers, sets = (
-        _rows(vars(blind_replies)[f"{name}_{kind}"]) for kind in ("CHOICES", "YES_NO", "NUMBERS", "SETS")
-    )
-    read: list[tuple[str, Any, object]]
-    read = [(reply, wanted, parse_closed(reply, asked("Which?", options))) for options, reply, wanted in choices]
-    read += [(reply, wanted, parse_closed(reply, asked(text, ("Yes", "No")))) for text, reply, wanted in yes_no]
-    read += [(reply, wanted, read_measure(reply, unit, asked=text)) for (text, unit), reply, wanted in numbers]
-    read += [(reply, wanted, read_set(reply, _of_labels(labels))) for labels, reply, wanted in sets]
+    lists = vars(blind_replies) | vars(later_blind_replies)
+    read = read_lists({kind: lists[f"{name}_{kind}"] for kind in ("CHOICES", "YES_NO", "NUMBERS", "SETS")})
     read = [each for each in read if each[0] not in blind_replies.DEBATED]
     assert [each for each in read if each[2] not in (None, each[1])] == []
     unread = [said is None for _, reading, said in read if reading is not None]
     assert len(unread) > 90
     assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+def test_every_kind_of_the_blind_lists_is_read_in_other_words() -> None:
+    assert [each for each in read_lists(vars(kinds_of_replies)) if each[1] != each[2]] == []
+
+
+def read_lists(lists: Mapping[str, Any]) -> list[tuple[str, Any, object]]:
+    choices, yes_no, numbers, sets = (_rows(lists[kind]) for kind in ("CHOICES", "YES_NO", "NUMBERS", "SETS"))
+    read: list[tuple[str, Any, object]]
+    read = [(reply, wanted, parse_closed(reply, asked("Which?", options))) for options, reply, wanted in choices]
+    read += [(reply, wanted, parse_closed(reply, asked(text, ("Yes", "No")))) for text, reply, wanted in yes_no]
+    read += [(reply, wanted, read_measure(reply, unit, asked=text)) for (text, unit), reply, wanted in numbers]
+    read += [(reply, wanted, read_set(reply, _of_labels(labels))) for labels, reply, wanted in sets]
+    return read
 
 
 def _of_labels(labels: tuple[str, ...]) -> Question:
@@ -132,7 +140,8 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "B<|endoftext|>A. normal|[ANSWER]B[/ANSWER]|<Answer>B. benign</Answer>|benign instead of malignant|"
             "The answer is B. Wait, let me check. Yes, B.|likely benign|Not malignant, not normal|second option|"
             "Rather benign than malignant.|benign (no suspicious features)|A is excluded, C is unlikely. B.|"
-            "The lesion is more likely benign than malignant.|B is more likely than C.|B > C|the answer: 'B'|答案应为B|"
+            "The lesion is more likely benign than malignant.|B is more likely than C.|B > C|the answer: 'B'|"
+            "答案应为B|"
             "Although malignant lesions look similar, this one is benign.|I vote for B."
         ),
         "malignant": (
@@ -150,7 +159,8 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "Answer: C (probability 0.8)|C. The probability of malignancy is about 80%.|Es ist C.|"
             "Ich entscheide mich für C.|C est la bonne réponse.|Die wahrscheinlichste Diagnose ist C.|"
             "Lo más probable es C.|Le plus probable est C.|最可能是C|最可能的诊断是malignant|病变是malignant|"
-            "Die Läsion ist malignant.|La lesión es malignant.|The lesion takes up 50% of the breast and is malignant.|"
+            "Die Läsion ist malignant.|La lesión es malignant.|The lesion takes up 50% of the breast and is "
+            "malignant.|"
             "The image shows a malignant lesion, which may have spread.|Malignant, because it could be invasive.|"
             "The answer's C.|Going with C.|choose C|It's the third one.|Malignant > benign > normal|Definitely C|"
             "The lesion is not normal and not benign, so it is malignant.|Without a doubt, C.|C fits best|"
@@ -164,7 +174,8 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "either benign or malignant|A/B|2|B: malignant|Answer: C. benign|abnormal|BIRADS 5|The answer is D|"
             "The probability of malignant is 50%|50% benign, 50% malignant|A: 20%, B: 50%, C: 30%|B 50%, C 50%|"
             "A 10 %\nB 45 %\nC 45 %|malignant with a probability of 0.5|The chance of it being malignant is 1 in 2.|"
-            "The odds of malignant are even.|The risk that it is malignant is low.|The probability of option C is 50%|"
+            "The odds of malignant are even.|The risk that it is malignant is low.|The probability of option C is "
+            "50%|"
             "Benign and malignant are equally likely.|It is fifty-fifty benign or malignant.|Could be malignant.|"
             "I cannot say whether it is benign or malignant.|Hard to say, malignant perhaps.|Possibly malignant|"
             "It might as well be malignant.|Not sure. Malignant?|Cannot rule out malignant.|"
@@ -187,8 +198,8 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
     PHASES: {
         "Portal venous phase": "portal venous",
         "Arterial phase": "arterial|Late arterial phase",
-        "Non-contrast": "noncontrast|non contrast CT",
-        None: "unenhanced|phase|contrast|Venous",
+        "Non-contrast": "noncontrast|non contrast CT|unenhanced",
+        None: "phase|contrast|Venous",
     },
     PLACES: {
         "upper right": "top right",
@@ -197,7 +208,11 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
     },
     PLANES: {"Trans-cerebellar plane": "transcerebellar plane|trans cerebellar", None: "plane|axial plane"},
     COUNTS: {"4 or more": "4|5 lesions|seven", "3": "There are 3.", None: "0|2 or 3|none|It is 21,1 cm|12 mm"},
-    FINDINGS: {"No pleural effusion": "No pleural effusion is seen.", None: "no effusion|effusion|Both"},
+    FINDINGS: {
+        "No pleural effusion": "No pleural effusion is seen.|no effusion",
+        "Pleural effusion": "effusion",
+        None: "Both",
+    },
     SIDES: {"Left lung": "left", "Both lungs": "bilateral|both", None: "Both the left and the right lung."},
     GRADES: {
         "Grade II": "grade 2|Grade two|2|It's a grade II tumour",
