@@ -220,9 +220,8 @@ def _said(measure: Measure) -> str:
     return f"{phase_title(measure.kind)} {plain(measure.value or 0.0, 2)}{reach}"
 
 
-def loss_chart(run: RunData) -> LineChart | None:
-    """Returns the chart of the train loss and its running mean; None if the run logged no loss."""
-    points = run.curves.get("train/loss", ())
+def loss_chart(points: Sequence[CurvePoint]) -> LineChart | None:
+    """Returns the chart of the train loss and its running mean; None of fewer than two points."""
     if len(points) < 2:
         return None
     window = max(1, len(points) // 20)
@@ -245,12 +244,14 @@ def loss_chart(run: RunData) -> LineChart | None:
     )
 
 
-def validation_chart(run: RunData) -> LineChart | None:
-    """Returns the chart of the primary metric on the validation questions; None if the run logged none."""
-    points = run.curves.get(f"val/{run.primary}", ())
+def validation_chart(points: Sequence[CurvePoint], primary: str, *, guess: float | None) -> LineChart | None:
+    """Returns the chart of the primary metric on the validation questions; None without points.
+
+    Args:
+        guess: The value of guessing, which the chart shows as a line; None for no line.
+    """
     if not points:
         return None
-    guess = run.last.overall.baselines.get("random")
     ends = [end for point in points for end in point.ci95 or ()]
     low, high, ticks = axis([*(point.value for point in points), *ends, *([] if guess is None else [guess])])
     across, down = _steps((CurvePoint(0, 0.0), *points)), AxisSpan(high, low)
@@ -261,14 +262,15 @@ def validation_chart(run: RunData) -> LineChart | None:
     last = points[-1]
     return LineChart(
         id="curve-validation",
-        title=f"{spoken(run.primary).capitalize()} on the validation questions",
-        desc=f"{plain(last.value, 2)} at step {last.step}. The band is the 95 % interval; the dashed line is guessing.",
+        title=f"{spoken(primary).capitalize()} on the validation questions",
+        desc=f"{plain(last.value, 2)} at step {last.step}. The band is the 95 % interval"
+        + ("." if guess is None else "; the dashed line is guessing."),
         series=(LineSeries("final", _line(points, across, down), " ".join([*upper, *lower]), dots),),
         x_title=TRAINING_STEP,
         x_ticks=_step_ticks((CurvePoint(0, 0.0), *points), across),
         y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
         reference=() if guess is None else (Tick(down(guess), f"guessing {plain(guess, 2)}"),),
-        points=points,
+        points=tuple(points),
     )
 
 

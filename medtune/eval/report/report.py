@@ -179,7 +179,11 @@ class RunReport:
 def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
     """Returns the parts of a run's report."""
     shown = gallery(run)
-    curves = (loss_chart(run), validation_chart(run))
+    guess = run.last.overall.baselines.get("random")
+    validated = run.curves.get(f"val/{run.primary}", ())
+    curves = (
+        loss_chart(run.curves.get("train/loss", ())), validation_chart(validated, run.primary, guess=guess),
+    )  # fmt: skip
     return RunReport(
         run=run,
         source=paper_of(run.results.benchmark) or Paper(spoken(run.results.benchmark), "", "", None),

@@ -120,7 +120,7 @@ def read_run(folder: Path, *, questions: Path | None = None) -> RunData:
         audit=read_json(audit, AuditFile) if audit.is_file() else None,
         doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
         questions=questions,
-        curves=_curves(folder / "metrics.csv", ("train/loss", f"val/{results.primary.name}")),
+        curves=read_curves(folder / "metrics.csv", ("train/loss", f"val/{results.primary.name}")),
     )
 
 
@@ -142,7 +142,8 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
     return text, tree
 
 
-def _curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
+def read_curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
+    """Returns the values of metrics that a metrics.csv has, with their intervals, in the order of the steps."""
     if not path.is_file():
         return {}
     values: dict[str, dict[int, float]] = {}

@@ -61,6 +61,10 @@ COMMANDS = {
 def start() -> int:
     """Runs the command of this process, whose own processes import nothing from the folder that the user works in."""
     os.environ["PYTHONSAFEPATH"] = "1"
+    if "_ARGCOMPLETE" in os.environ:
+        from medtune.trainer.completion import complete
+
+        complete(parser, COMMANDS)
     return main()
 
 

@@ -87,7 +87,7 @@ def _missing(root: Path) -> Iterator[Path]:
         yield path
 
 
-_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "learnt.json",
+_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "learnt.json", "report.html",
                 "start.safetensors")  # fmt: skip
 """Files that a run writes before it has answered or learnt anything."""
 

@@ -21,12 +21,14 @@ from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.report.running import RunningRun
 from medtune.eval.results.metrics_file import HEADER, MetricRow, metric_lines, read_metrics
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.launch.started import how_started
+from medtune.trainer.live_page import LivePage
 from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
@@ -156,7 +158,7 @@ def opened_loggers(experiment: Experiment) -> Iterator[list[Logger]]:
 def _open_loggers(experiment: Experiment) -> list[Logger]:
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
     facets = sent_facets(experiment.benchmark, recipe.log, manifest.provenance)
-    return build_loggers(
+    loggers = build_loggers(
         folder.root,
         recipe.log,
         experiment.benchmark,
@@ -169,6 +171,14 @@ def _open_loggers(experiment: Experiment) -> list[Logger]:
         facets=facets,
         resume_step=folder.saved_step(),
     )
+    about = RunningRun(
+        title=f"{experiment.benchmark.title}: {experiment.name}",
+        subtitle=f"{recipe.model.shown_name}, split {recipe.eval.split}",
+        banners=experiment.label.banners(),
+        primary=experiment.benchmark.primary,
+        steps=recipe.total_steps,
+    )
+    return [*loggers, LivePage(folder.root, about, results=folder.results, left=experiment.left)]
 
 
 def log_phase(
@@ -277,7 +287,8 @@ def shows_images(block: LogBlock, provenance: Provenance) -> bool:
 
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None if W&B is disabled."""
-    return next((cast("Dashboard", logger) for logger in loggers if not isinstance(logger, MetricsFile)), None)
+    others = (logger for logger in loggers if not isinstance(logger, MetricsFile | LivePage))
+    return next((cast("Dashboard", logger) for logger in others), None)
 
 
 class MetricsFile(Logger):
@@ -308,8 +319,9 @@ class MetricsFile(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Appends a line for each value, all at once."""
         lines = metric_lines(MetricRow(step or 0, name, float(value)) for name, value in metrics.items())
-        with self._path.open("a", encoding="utf-8", newline="") as file:
-            file.write(lines if file.tell() else _HEAD + lines)
+        # Without a buffer, so that a process that is killed leaves whole lines.
+        with self._path.open("ab", buffering=0) as file:
+            file.write((lines if file.tell() else _HEAD + lines).encode())
 
     def log_hyperparams(self, params: object, *_: object, **__: object) -> None:
         """Does nothing: recipe.yaml holds the settings."""
