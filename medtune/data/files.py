@@ -110,3 +110,21 @@ def system_fault(error: OSError) -> str | None:
 def unique_mark() -> str:
     """Returns a part of a file name with the host, the process and a random number."""
     return f"{socket.gethostname().split('.')[0]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def give_usual_permissions(path: Path) -> None:
+    """Gives a file, or every file below a folder, the permissions that the user's umask gives a new file.
+
+    Temporary files, and those of safetensors, can be read by their owner alone.
+    """
+    for file in [path] if path.is_file() else filter(Path.is_file, path.rglob("*")):
+        file.chmod(0o666 & ~_UMASK)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_UMASK = _umask()

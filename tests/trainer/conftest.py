@@ -1,6 +1,5 @@
 """Fixtures that make runs of a tiny random model."""
 
-import csv
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.trainer.commands.cli import main
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.forked_readers import forked_readers
@@ -114,8 +114,7 @@ def curve() -> Curve:
     """Returns one column of a run's metrics.csv."""
 
     def read(run: Path, name: str) -> list[float]:
-        with (run / "metrics.csv").open(newline="") as file:
-            return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
+        return [row.value for row in read_metrics(run / "metrics.csv") if row.name == name]
 
     return read
 

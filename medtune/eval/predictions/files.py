@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import TypeVar, cast, get_args
 
 from medtune.data.catalog import nearest
+from medtune.data.files import give_usual_permissions
 from medtune.data.types import Condition, Prediction, PredictionKey, Reading
 
 FIELDS = (
@@ -129,7 +130,7 @@ def replace_file(path: Path, lines: Iterable[bytes]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        give_usual_permissions(temporary)
         temporary.replace(path)
     except OSError as error:
         raise OSError(

@@ -145,22 +145,17 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
 def _curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
     if not path.is_file():
         return {}
-    rows = read_metrics(path)
-    found = {name: tuple(_points(rows, name)) for name in names}
+    values: dict[str, dict[int, float]] = {}
+    for row in read_metrics(path):
+        if math.isfinite(row.value):
+            values.setdefault(row.name, {})[row.step] = row.value
+    found = {name: tuple(_points(values, name)) for name in names}
     return {name: points for name, points in found.items() if points}
 
 
-def _points(rows: list[dict[str, str]], name: str) -> list[CurvePoint]:
-    points = []
-    for row in rows:
-        value = _float(row.get(name))
-        if value is not None:
-            low, high = _float(row.get(f"{name}_ci95_low")), _float(row.get(f"{name}_ci95_high"))
-            interval = Interval(low, high) if low is not None and high is not None else None
-            points.append(CurvePoint(int(row["step"]), value, interval))
-    return points
-
-
-def _float(text: str | None) -> float | None:
-    value = float(text) if text else math.nan
-    return value if math.isfinite(value) else None
+def _points(values: Mapping[str, Mapping[int, float]], name: str) -> list[CurvePoint]:
+    lows, highs = (values.get(f"{name}_ci95_{end}", {}) for end in ("low", "high"))
+    return [
+        CurvePoint(step, value, Interval(lows[step], highs[step]) if step in lows and step in highs else None)
+        for step, value in values.get(name, {}).items()
+    ]

@@ -1,48 +1,74 @@
-"""Reads metrics.csv, the curves of a run, whose last lines a crash of the machine may have left as zeros."""
+"""metrics.csv, the curves of a run: a line for each value, with the step, the phase, the name and the value.
+
+A crash of the machine may have left its last lines as zeros.
+"""
 
 import csv
 import io
 import math
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from medtune.eval.results.typed_json import AGAIN
 
-STEP = "step"
+HEADER = ("step", "phase", "name", "value")
+_CURE = "Remove the lines from this one on, as `--resume` computes later steps again. " + AGAIN
+_EARLIER = "A version before 2026-11-30 had a column for each name: move the file away, and the report has no curves."
+_MOST_DIGITS = 18
 
 
-def read_metrics(path: Path) -> list[dict[str, str]]:
-    """Returns the rows of a run's metrics.csv; every one has a step, and numbers or nothing beside it."""
-    rows: list[dict[str, str]] = []
+class MetricRow(NamedTuple):
+    step: int
+    name: str  # The name with its phase in front, such as "val/accuracy".
+    value: float  # May be NaN or infinite.
+
+
+def metric_lines(rows: Iterable[MetricRow]) -> str:
+    r"""Returns rows as lines of metrics.csv.
+
+    >>> metric_lines([MetricRow(4, "val/task=plane/accuracy", 0.5)])
+    '4,val,task=plane/accuracy,0.5\n'
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        phase, slash, name = row.name.partition("/")
+        writer.writerow((row.step, phase if slash else "", name if slash else row.name, repr(float(row.value))))
+    return text.getvalue()
+
+
+def read_metrics(path: Path) -> list[MetricRow]:
+    """Returns the rows of a run's metrics.csv, in the order in which they were written."""
+    rows: list[MetricRow] = []
     content = path.read_bytes()
     if (zero := content.find(0)) >= 0:
         line = content.count(b"\n", 0, zero) + 1
         raise ValueError(f"{path}: not the table of a run; line {line}: it holds zeros. {_CURE}")
     try:
         with io.StringIO(content.decode("utf-8"), newline="") as file:
-            table = csv.DictReader(file)
-            if content and STEP not in (table.fieldnames or ()):
-                raise ValueError(f"{path}: not the table of a run; line 1: no column {STEP!r}. {_CURE}")
-            for row in table:
-                _check(row, where=f"{path}: not the table of a run; line {len(rows) + 2}")
-                rows.append(row)
+            table = csv.reader(file)
+            header = next(table, list(HEADER))
+            if tuple(header) != HEADER:
+                wanted = f"wanted the columns {', '.join(HEADER)}, got {', '.join(header)!r:.60}"
+                cure = _EARLIER if HEADER[0] in header else _CURE
+                raise ValueError(f"{path}: not the table of a run; line 1: {wanted}. {cure}")
+            for cells in table:
+                rows.append(_row(cells, where=f"{path}: not the table of a run; line {len(rows) + 2}"))
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not the table of a run; line {len(rows) + 2} ({error}). {_CURE}") from error
     return rows
 
 
-_CURE = "Remove the lines from this one on, as `--resume` computes later steps again. " + AGAIN
-
-
-def _check(row: dict[str, str], *, where: str) -> None:
-    if not (row.get(STEP) or "").isdecimal() or len(row[STEP]) > _MOST_DIGITS:
-        raise ValueError(f"{where}: field {STEP!r} wants a whole number, got {row.get(STEP)!r:.60}. {_CURE}")
-    for name, text in row.items():
-        # csv keeps further cells under None, and missing ones as None.
-        if name is None or (text and not _is_number(text)):
-            raise ValueError(f"{where}: field {name!r} wants a number, got {text!r:.60}. {_CURE}")
-
-
-_MOST_DIGITS = 18
+def _row(cells: list[str], *, where: str) -> MetricRow:
+    if len(cells) != len(HEADER):
+        raise ValueError(f"{where}: wanted {len(HEADER)} cells, got {len(cells)}. {_CURE}")
+    step, phase, name, value = cells
+    if not step.isdecimal() or len(step) > _MOST_DIGITS:
+        raise ValueError(f"{where}: field 'step' wants a whole number, got {step!r:.60}. {_CURE}")
+    if not name or not _is_number(value):
+        raise ValueError(f"{where}: field 'value' wants a number behind a name, got {value!r:.60}. {_CURE}")
+    return MetricRow(int(step), f"{phase}/{name}" if phase else name, float(value))
 
 
 def _is_number(text: str) -> bool:

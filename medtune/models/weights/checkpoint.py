@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from medtune.data.files import give_usual_permissions
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, is_only_rounded, weights_stay_unread
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
@@ -63,6 +64,7 @@ def write_trained(
             unfinished,
             metadata={"format": "pt", "medtune": json.dumps(dict(about))},
         )
+        give_usual_permissions(unfinished)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

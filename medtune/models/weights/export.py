@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import PreTrainedConfig
 
-from medtune.data.files import json_file, text_fields
+from medtune.data.files import give_usual_permissions, json_file, text_fields
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
@@ -71,6 +71,7 @@ def write_exported(
         "about": dict(about or {}),
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+    give_usual_permissions(folder)
 
 
 def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:

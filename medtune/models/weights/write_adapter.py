@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.conversion_mapping import get_model_conversion_mapping
 
-from medtune.data.files import json_file, text_fields
+from medtune.data.files import give_usual_permissions, json_file, text_fields
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import adapted_weight, adapts_stack, is_lora, is_quantized, unpacked
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
@@ -122,6 +122,7 @@ def write_peft_files(folder: Path, adapter: PeftAdapter, *, about: Mapping[str, 
         if tensors:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
     (folder / ABOUT).write_text(json.dumps(dict(about), indent=1) + "\n", "utf-8")
+    give_usual_permissions(folder)
 
 
 def read_about_adapter(folder: Path) -> dict[str, str]:

@@ -121,6 +121,7 @@ def show_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         print(fields_text(recipe_fields(options.fields)))
         return 0
     recipe = read_recipe(options.recipe, options.overrides)
+    _refuse_unknown(recipe)
     if options.origins:
         print(_origins_text(recipe, options.recipe, options.overrides))
         return 0
@@ -130,6 +131,24 @@ def show_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         print(line)
     print(recipe_to_yaml(recipe), end="")
     return 0
+
+
+def _refuse_unknown(recipe: Recipe) -> None:
+    """Refuses a recipe that names a model, benchmark or loss that is not there; nothing of them is imported."""
+    model = recipe.model
+    named = [
+        ("model.name", catalog.MODELS, model.name),
+        ("data.benchmark", catalog.BENCHMARKS, recipe.data.benchmark),
+        ("train.loss.name", catalog.LOSSES, recipe.train.loss.name),
+        ("model.projector", catalog.PROJECTORS, model.projector),
+        ("model.vision", catalog.TOWERS, None if model.vision and ":" in model.vision else model.vision),
+    ]
+    for field, kind, name in named:
+        if name is not None:
+            try:
+                catalog.find(kind, name)
+            except ValueError as error:
+                raise ValueError(f"{field}: {error}") from None
 
 
 def _origins_text(recipe: Recipe, name: str, overrides: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ def source_for(
     """Returns the source that the user names, with what he says of his table.
 
     Without a name it is the first source that recognises his files, those of plugins before the benchmark's own, or the
-    first of all where none of them tells files apart, or where it is a simulation and he names no files.
+    first of all where none of them tells files apart, or where all are simulations. What was published is simulated
+    only where the user names the simulation.
     """
     source = _named_source(benchmark_name, named) if named else _recognised(benchmark_name, root, said)
     if source.with_options is None:
@@ -33,14 +35,27 @@ def source_for(
     return replace(source.with_options(said), name=source.name)
 
 
+def _simulated(sources: Sequence[Source]) -> tuple[list[str], list[str]]:
+    """Returns the names of the simulations, and those of the other sources."""
+    made = [each.name for each in sources if each.write_settings is not None]
+    return made, [each.name for each in sources if each.write_settings is None]
+
+
 def _recognised(benchmark_name: str, root: Path | HubId | None, said: TableOptions) -> Source:
     sources = [find_source(name) for name in find_benchmark(benchmark_name).sources]
     added = added_sources(benchmark_name)
     telling = sorted((each for each in sources if each.recognises is not None), key=lambda each: each.name not in added)
-    if not telling or (root is None and sources[0].write_settings is not None):
+    simulated, others = _simulated(sources)
+    if root is None and simulated and not others:
         return sources[0]
     if root is None:
-        raise ValueError(f"prepare {benchmark_name} needs --from: a table, a folder, or hf:ID")
+        names = f" ({', '.join(others)})" if len(others) > 1 else ""
+        other_way = f", or --source {' or '.join(simulated)}, which simulates its images" if simulated else ""
+        raise ValueError(
+            f"prepare {benchmark_name} needs --from: a table, a folder, or hf:ID with its questions{names}{other_way}"
+        )
+    if not telling:
+        return sources[0]
     if isinstance(root, Path) and not root.exists():
         raise FileNotFoundError(f"{root}: there is no such file or folder. Check --from.")
     for source in telling:

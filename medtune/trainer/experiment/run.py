@@ -38,7 +38,15 @@ from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import RunFolder, write_json
 from medtune.trainer.training.fit import fit
-from medtune.trainer.training.loggers import WAITED, close_loggers, dashboard_of, log_parts, log_phase, opened_loggers
+from medtune.trainer.training.loggers import (
+    TOOK,
+    WAITED,
+    close_loggers,
+    dashboard_of,
+    log_parts,
+    log_phase,
+    opened_loggers,
+)
 from medtune.trainer.training.stages import PlannedStage, planned_stages
 
 
@@ -207,9 +215,10 @@ def _phase(
     questions = [question for group in groups for question in group.questions]
     judge_phase(experiment, name, questions, out_dir=out_dir)
     scores = score_answers(experiment, questions, answers, out_dir=out_dir, phase=name, before=before)
-    took = clock(time.monotonic() - began_s)
-    experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {took}")
-    log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)
+    took_s = time.monotonic() - began_s
+    experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {clock(took_s)}")
+    also = {**waited, f"{name}/{TOOK}": took_s}
+    log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=also)
     return scores
 
 

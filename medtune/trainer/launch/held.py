@@ -87,7 +87,7 @@ def _missing(root: Path) -> Iterator[Path]:
         yield path
 
 
-_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "hparams.yaml", "learnt.json",
+_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "learnt.json",
                 "start.safetensors")  # fmt: skip
 """Files that a run writes before it has answered or learnt anything."""
 

@@ -46,7 +46,7 @@ def cell_name(cell: Mapping[str, str]) -> str:
 def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     folder = RunFolder(out / cell_name(cell))
     results = read_json(folder.results, ResultsFile)
-    losses = [float(row[_LOSS]) for row in read_metrics(folder.root / "metrics.csv") if row.get(_LOSS)]
+    losses = [row.value for row in read_metrics(folder.root / "metrics.csv") if row.name == _LOSS]
     ends = min(_ENDS, len(losses))
     zero_shot, final = results.phases["zero_shot"], results.phases["final"]
     return {

@@ -311,7 +311,7 @@ def _callbacks(
     return [
         *([] if state is None else [ContinuedTraining(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
-        StepLog(planned, loggers, recipe, stop, experiment.left),
+        StepLog(experiment, planned, loggers, stop),
         ValidationSteps(every_steps=recipe.eval.every_steps),
         evaluation,
         *([] if early is None else [early]),

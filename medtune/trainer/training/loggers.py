@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lightning.pytorch.loggers import CSVLogger, Logger
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
 
 from medtune.data.prepared.manifest import Manifest
 from medtune.data.readable import without_paths
@@ -21,7 +21,7 @@ from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.results.metrics_file import read_metrics
+from medtune.eval.results.metrics_file import HEADER, MetricRow, metric_lines, read_metrics
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
@@ -131,6 +131,9 @@ def _without_paths(value: Any) -> Any:
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "val/")
+_HEAD = ",".join(HEADER) + "\n"
+TOOK = "seconds"
+"""The metric of a phase that says how long this process took to answer and score it."""
 WAITED = "waited_for_media"
 """The metric of a phase that says which share of the time of answering went by in waiting for media, 0 to 1."""
 
@@ -243,7 +246,7 @@ def build_loggers(
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """
-    loggers: list[Logger] = [csv_logger(root, resume_step=resume_step)]
+    loggers: list[Logger] = [MetricsFile(root, resume_step=resume_step)]
     if mode == "disabled":
         return loggers
     from wandb.errors import Error
@@ -274,34 +277,42 @@ def shows_images(block: LogBlock, provenance: Provenance) -> bool:
 
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None if W&B is disabled."""
-    return next((cast("Dashboard", logger) for logger in loggers if not isinstance(logger, CSVLogger)), None)
+    return next((cast("Dashboard", logger) for logger in loggers if not isinstance(logger, MetricsFile)), None)
 
 
-def csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
-    """Returns the logger of metrics.csv; rows of training and validation after `resume_step` are dropped."""
-    earlier = _rows_until(root / METRICS, resume_step)
-    logger = CSVLogger(root, name="", version="", flush_logs_every_n_steps=1)
-    with warnings.catch_warnings():
-        # Lightning warns that it deletes the earlier file. Its rows have been read above and are written again.
-        warnings.filterwarnings("ignore", message="Experiment logs directory")
-        for step, metrics in earlier:
-            logger.log_metrics({**metrics}, step=step)
-        logger.save()
-    return logger
+class MetricsFile(Logger):
+    """Appends to metrics.csv; lines of training and validation up to `resume_step` are kept, later ones dropped."""
 
+    def __init__(self, root: Path, *, resume_step: int) -> None:
+        super().__init__()
+        self._path = root / METRICS
+        self._begin(resume_step)
 
-def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    try:
-        rows = read_metrics(path)
-    except FileNotFoundError:
-        # None was written yet, or rank 0 is writing it anew.
-        return []
-    return [
-        (int(row["step"]), metrics)
-        for row in rows
-        if int(row["step"]) <= last_step
-        and (metrics := {name: float(row[name]) for name in row if row[name] and name.startswith(TRAINING)})
-    ]
+    @rank_zero_only
+    def _begin(self, resume_step: int) -> None:
+        if self._path.is_file():
+            rows = read_metrics(self._path)
+            kept = [row for row in rows if row.step <= resume_step and row.name.startswith(TRAINING)]
+            replace_file(self._path, [f"{_HEAD}{metric_lines(kept)}".encode()])
+
+    @property
+    def name(self) -> str:
+        return METRICS
+
+    @property
+    def version(self) -> str:
+        """Empty, as a run has one file."""
+        return ""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Appends a line for each value, all at once."""
+        lines = metric_lines(MetricRow(step or 0, name, float(value)) for name, value in metrics.items())
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            file.write(lines if file.tell() else _HEAD + lines)
+
+    def log_hyperparams(self, params: object, *_: object, **__: object) -> None:
+        """Does nothing: recipe.yaml holds the settings."""
 
 
 def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str, offline: bool) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from medtune.eval.benchmark import Benchmark
 from medtune.models.weights.divided_files import Piece, held_piece, local_part
 from medtune.trainer.devices.ranks import state_timeout, stopping_signal
+from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe import early_stopping
-from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.time_left import TimeLeft
+from medtune.trainer.throughput import Throughput, throughput_said
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.loggers import dashboard_of
 from medtune.trainer.training.stages import PlannedStage, higher_is_better
@@ -52,38 +52,48 @@ class ValidationStoppedError(Exception):
 
 
 class StepLog(Callback):
-    """Logs the loss of each step, and stops the training when a signal has asked any rank to.
+    """Logs the loss and the pace of the steps, and stops the training when a signal has asked any rank to.
 
-    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on.
+    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on. The pace is
+    printed before each validation.
 
     Args:
-        recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
-        left: How long the run still takes, which the dashboard shows in seconds.
     """
 
     def __init__(
-        self, planned: PlannedStage, loggers: Sequence[Logger], recipe: Recipe, stop: StopRequest, left: TimeLeft
+        self, experiment: Experiment, planned: PlannedStage, loggers: Sequence[Logger], stop: StopRequest
     ) -> None:
         self._planned = planned
         self._loggers = loggers
-        self._every_steps = recipe.log.every_steps
-        self._timeout_minutes = recipe.train.timeout_minutes
+        self._every_steps = experiment.recipe.log.every_steps
+        self._timeout_minutes = experiment.recipe.train.timeout_minutes
         self._stop = stop
-        self._left = left
+        self._left = experiment.left
+        self._say = experiment.say
+        self._logged, self._validated = Throughput(), Throughput()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Gives the process groups that the strategy made for itself the timeout that the recipe states."""
         state_timeout(self._timeout_minutes)
+        self._begin()
+
+    def _begin(self) -> None:
+        for each in (self._logged, self._validated):
+            each.begin()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Logs the loss of a step, and lets all ranks stop if any of them was asked to."""
         assert isinstance(pl_module, FineTuning)
+        for each in (self._logged, self._validated):
+            each.count(batch)
         if not step_done(trainer, batch_idx):
             return
         loss = pl_module.step_loss()
+        for each in (self._logged, self._validated):
+            each.step_done()
         if trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps:
             rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
             norm = pl_module.take_gradient_norm()
@@ -92,9 +102,8 @@ class StepLog(Callback):
                 "train/loss": loss,
                 "train/gradient_norm": norm,
                 **rates,
+                **self._logged.take(pl_module.device),
             }
-            if pl_module.device.type == "cuda":
-                metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
             step = self._planned.first_step + trainer.global_step
             log_metrics(self._loggers, metrics, step=step)
             if self._left.of_run_s is not None and (dashboard := dashboard_of(self._loggers)):
@@ -109,7 +118,14 @@ class StepLog(Callback):
             self._stop.asked = True
             raise ValidationStoppedError
 
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Says how fast the steps since the validation before were."""
+        if self._validated.steps:
+            pace = throughput_said(self._validated.take(pl_module.device))
+            self._say(f"step {self._planned.first_step + trainer.global_step}: {pace}")
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._begin()
         self._stop_together(trainer)
 
     def _stop_together(self, trainer: pl.Trainer) -> None:

@@ -136,8 +136,14 @@ def test_a_table_with_the_columns_has_tasks_facets_boxes_and_its_split(
     assert all(benchmark.render(question, "letter").target in "ABCD" for _, question in asked)
 
 
-def test_without_files_the_simulation_is_taken(tmp_path: Path) -> None:
-    assert main(["prepare", "fetal_gauge", "--out", str(tmp_path / "prepared"), "--limit", "3"]) == 0
+def test_the_simulation_is_taken_where_it_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["prepare", "fetal_gauge", "--out", str(tmp_path / "prepared"), "--limit", "3"]
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--from: a table, a folder, or hf:ID with its questions (table, fetal_gauge_rebuilt)" in said
+    assert "or --source fetal_phantom, which simulates its images" in said
+    assert not (tmp_path / "prepared").exists()
+    assert main([*words, "--source", "fetal_phantom"]) == 0
     assert open_prepared(tmp_path / "prepared").manifest.provenance == "synthetic"
 
 

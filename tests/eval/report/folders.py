@@ -148,8 +148,10 @@ def _compute_run(run: Path, data: Path, *, phases: Sequence[str], split: Split) 
     (run / "environment.json").write_text(json.dumps({**environment, **about}))
     weights = {"projector": "random (seed 7); untrained at zero-shot", "language": "Small, 4-bit weights (Q4_1)"}
     (run / "weights.json").write_text(json.dumps(weights))
-    lines = ["step,train/loss,val/accuracy,val/accuracy_ci95_low,val/accuracy_ci95_high"]
-    lines += [f"{step},{2 / step},,," for step in range(1, 5)] + ["2,,0.4,0.2,0.6", "4,,0.6,0.3,0.8"]
+    lines = ["step,phase,name,value", *(f"{step},train,loss,{2 / step}" for step in range(1, 5))]
+    for step, values in {2: (0.4, 0.2, 0.6), 4: (0.6, 0.3, 0.8)}.items():
+        names = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high")
+        lines += [f"{step},val,{name},{value}" for name, value in zip(names, values, strict=True)]
     (run / "metrics.csv").write_text("\n".join(lines) + "\n")
 
 

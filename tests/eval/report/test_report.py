@@ -280,7 +280,7 @@ def test_report_on_data_prepared_again_shows_no_questions(run: Path) -> None:
         ("weights.json", '{"language": 4}', "weights.json, field language: wanted a string, got 4"),
         ("recipe.yaml", "a: [", "recipe.yaml: not valid YAML"),
         ("recipe.yaml", "just words", "recipe.yaml: wanted a recipe"),
-        ("metrics.csv", "step,train/loss\n1,high\n", "metrics.csv: not the table of a run"),
+        ("metrics.csv", "step,phase,name,value\n1,train,loss,high\n", "metrics.csv: not the table of a run"),
         ("metrics.csv", "train/loss\n0.5\n", "metrics.csv: not the table of a run"),
         ("audit.json", '{"rows": [{"title": 3}]}', "audit.json, field rows[0]"),
         ("final/parsed.jsonl", "{}\n", "parsed.jsonl, line 1, field condition is missing"),

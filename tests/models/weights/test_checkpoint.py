@@ -46,6 +46,9 @@ def test_round_trip(tmp_path: Path) -> None:
     source, target = _model(), _model()
     path = tmp_path / "weights.safetensors"
     write_trained(path, dict(source[1].named_parameters(prefix="1")), about={"step": "7"})
+    (new := tmp_path / "new").touch()
+    assert path.stat().st_mode == new.stat().st_mode, "others may read it as any new file"
+    new.unlink()
     load_trained(target, path)
     assert all(torch.equal(a, b) for a, b in zip(source[1].parameters(), target[1].parameters(), strict=True))
     assert read_about(path) == {"step": "7"}

@@ -1,11 +1,12 @@
 """Tests of `eval.judge`: the evaluations of a run have their free answers judged, and lose nothing where that fails."""
 
-import csv
+import math
 from pathlib import Path
 
 import pytest
 import yaml
 
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, completion
 from tests.ranks import medtune_forked
@@ -41,9 +42,8 @@ def test_a_recipe_has_free_answers_judged_at_every_evaluation(
         assert (found["n"], found["unscored"]) == (free, 0)
         assert found["value"] is not None
     assert "wait for a judge" not in said
-    (header, *rows) = csv.reader((out / "metrics.csv").read_text().splitlines())
-    (rubric_column,) = [place for place, name in enumerate(header) if name == "val/image/robust/rubric"]
-    assert any(row[rubric_column] not in ("", "nan") for row in rows)
+    rows = read_metrics(out / "metrics.csv")
+    assert any(row.name == "val/image/robust/rubric" and math.isfinite(row.value) for row in rows)
     asked = len({str(body) for body in chat.bodies})
     assert len(chat.bodies) == asked > 0
     assert main(["judge", str(out)]) == 0

@@ -1,6 +1,5 @@
 """Runs a medtune command in forked ranks, with the variables that torchrun or srun would set for each."""
 
-import csv
 import json
 import os
 import subprocess
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from medtune.eval.results.metrics_file import read_metrics
 from tests.ranks import Forked, free_port, run_ranks
 
 SETTINGS = ("log.wandb=disabled", "log.every_steps=1", "train.max_steps=3", "train.batch_size=4", "eval.every_steps=3",
@@ -90,8 +90,7 @@ def by_srun(nodes: int, each: int) -> Callable[[int], dict[str, str]]:
 
 def losses(run: Path) -> list[float]:
     """Returns the training losses of a run."""
-    with (run / "metrics.csv").open(newline="") as file:
-        return [float(row["train/loss"]) for row in csv.DictReader(file) if row.get("train/loss")]
+    return [row.value for row in read_metrics(run / "metrics.csv") if row.name == "train/loss"]
 
 
 def asked(run: Path, phase: str) -> list[str]:
@@ -114,7 +113,7 @@ def _has_begun(run: Path, phase: str) -> bool:
         return (run / "recipe.yaml").is_file()
     if phase == "training":
         metrics = run / "metrics.csv"
-        return metrics.is_file() and b"train/loss" in metrics.read_bytes()
+        return metrics.is_file() and b",train,loss," in metrics.read_bytes()
     folder = run / phase
     return folder.is_dir() and any(each.stat().st_size for each in folder.glob("predictions.rank*.jsonl"))
 

@@ -1,6 +1,5 @@
 """Tests of stages: one run with two stages equals two runs, and a stopped run continues in its stage."""
 
-import csv
 import signal
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import yaml
 from safetensors.torch import load_file
 
 from medtune.data.prepared.read import open_prepared
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.stages import planned_stages, training_groups, with_counted_epochs
@@ -65,13 +65,13 @@ def test_two_stages_equal_two_runs(nano: Nano, staged: Path, tmp_path: Path, cur
 
 
 def test_each_stage_has_its_curve_and_its_rates(staged: Path, curve: Curve) -> None:
-    with (staged / "metrics.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["train/loss"]]
-    assert [int(row["step"]) for row in rows] == list(range(1, 11))
-    assert [float(row["train/stage"]) for row in rows] == [1.0] * 4 + [2.0] * 6
-    assert all(row["train/lr_language"] == "" for row in rows[:4])
-    assert max(float(row["train/lr_projector"]) for row in rows[4:]) < 2.1e-5
-    assert max(float(row["train/lr_language"]) for row in rows[4:]) == pytest.approx(1e-3, rel=0.6)
+    rows = read_metrics(staged / "metrics.csv")
+    steps = {name: {row.step: row.value for row in rows if row.name == name} for name in {row.name for row in rows}}
+    assert list(steps["train/loss"]) == list(range(1, 11))
+    assert list(steps["train/stage"].values()) == [1.0] * 4 + [2.0] * 6
+    assert min(steps["train/lr_language"]) == 5
+    assert max(rate for step, rate in steps["train/lr_projector"].items() if step > 4) < 2.1e-5
+    assert max(steps["train/lr_language"].values()) == pytest.approx(1e-3, rel=0.6)
     assert sorted(path.name for path in (staged / "validation").iterdir())[0] == "step_000002"
     assert len(curve(staged, "val/accuracy")) == 2 + 3
 

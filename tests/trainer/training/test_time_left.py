@@ -1,12 +1,28 @@
-"""The time that the whole run still takes, from its own steps and answers."""
+"""The time that the whole run still takes, and the pace of its steps, from its own steps and answers."""
 
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from medtune.eval.results.metrics_file import read_metrics
+from medtune.models.sequence.builder import IGNORED, Sequence
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.throughput import (
+    PADDING,
+    PEAK_GB,
+    QUESTIONS_PER_S,
+    STEP_S,
+    TARGETS_PER_S,
+    TOKENS_PER_S,
+    VISUAL_PER_S,
+    Throughput,
+)  # fmt: skip
 from medtune.trainer.time_left import TimeLeft
+from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.checkpoints import is_validated
 from medtune.trainer.training.fit import StepProgress
 from tests.trainer.conftest import Capture, Nano
@@ -62,6 +78,40 @@ def test_validations_to_come_are_those_that_the_training_makes(
 def test_a_run_says_it_in_a_pipe(nano: Nano, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medtune.data.progress.LINE_EVERY_S", 0.0)
     assert nano.here("run", tmp_path / "run", "train.max_steps=4", "eval.conditions=[image]") == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("training: ")]
+    printed = capsys.readouterr()
+    lines = [line for line in printed.err.splitlines() if line.startswith("training: ")]
     assert lines
     assert all(" left of the run" in line for line in lines if "loss" in line)
+    paces = [line for line in printed.out.splitlines() if "questions/s" in line]
+    assert [line.partition(":")[0] for line in paces] == ["step 2", "step 4"]
+    values: dict[str, list[float]] = {}
+    for row in read_metrics(tmp_path / "run" / "metrics.csv"):
+        values.setdefault(row.name, []).append(row.value)
+    assert all(len(values[name]) == 4 for name in (STEP_S, QUESTIONS_PER_S, VISUAL_PER_S, TARGETS_PER_S, PEAK_GB))
+    # The steps of a second, times the questions of a step.
+    asked = [step_s * a_second for step_s, a_second in zip(values[STEP_S], values[QUESTIONS_PER_S], strict=True)]
+    assert asked == pytest.approx([round(each) for each in asked])
+    assert all(0 <= share < 1 for share in values[PADDING])
+    assert all(visual < tokens for visual, tokens in zip(values[VISUAL_PER_S], values[TOKENS_PER_S], strict=True))
+    assert {"zero_shot/seconds", "final/seconds"} <= values.keys()
+
+
+def test_the_pace_counts_what_the_passes_computed_and_no_validation(clock: list[float]) -> None:
+    trees = [grow([Sequence((7,) * n, (IGNORED,) * (n - 1) + (7,), tuple(range(n)), ())], [n]) for n in (4, 6)]
+    rows = pack([[Shown(tree, None)] for tree in trees], pad_id=0)
+    batch = MicroBatch(0, rows, None, 5, 2, 2, 2, 1, ("a", "b"))
+    pace = Throughput()
+    for waited_s in (30.0, 0.0):
+        # A validation before the second step.
+        clock[0] += waited_s
+        pace.begin()
+        clock[0] += 2.0
+        pace.count(batch)
+        pace.step_done()
+    found = pace.take(torch.device("cpu"))
+    assert (found[STEP_S], found[QUESTIONS_PER_S]) == (2.0, 1.0)
+    # The last token of an answer is predicted and never read.
+    assert found[TOKENS_PER_S] == 2 * (3 + 5) / 4
+    assert found[PADDING] == pytest.approx(1 - 8 / 10)
+    assert pace.steps == 0
+    assert pace.take(torch.device("cpu"))[QUESTIONS_PER_S] == 0.0

@@ -21,6 +21,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.calibration import option_probabilities
+from medtune.trainer.throughput import PEAK_GB, QUESTIONS_PER_S, TARGETS_PER_S, TOKENS_PER_S, VISUAL_PER_S
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET, TASK, WITHHELD_TASK, SentFacets
 
 MAX_CASES = 64
@@ -262,5 +263,8 @@ def _training_panels() -> list[Panel]:
     return [
         ("lines", "loss", ["train/loss"]),
         ("lines", "gradient norm", ["train/gradient_norm"]),
+        ("lines", "questions a second", [QUESTIONS_PER_S]),
+        ("lines", "tokens a second", [TOKENS_PER_S, VISUAL_PER_S, TARGETS_PER_S]),
+        ("lines", "peak memory, GB", [PEAK_GB]),
         ("table", "", ["model/trainable parts"]),
     ]

@@ -52,7 +52,7 @@ from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import FOREIGN, DataBlock, EvalBlock, ModelBlock, Recipe, TrainBlock
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import data_facts
-from medtune.trainer.training.loggers import csv_logger, phase_metrics
+from medtune.trainer.training.loggers import MetricsFile, phase_metrics
 from medtune.trainer.training.step_callbacks import ValidationStoppedError, log_metrics
 from medtune.trainer.training.validation.asked import EvaluatedSplit, asked
 from medtune.trainer.training.validation.measures import Answered
@@ -364,7 +364,7 @@ class BenchmarkEvaluation(Callback):
         self._say(f"step {step}: validation {phase_text(self.validation, held.experiment.benchmark)}")
         if held.loggers is None:
             held = self._evaluated = replace(
-                held, loggers=[csv_logger(held.experiment.folder.root, resume_step=step - 1)]
+                held, loggers=[MetricsFile(held.experiment.folder.root, resume_step=step - 1)]
             )
         log_metrics(held.loggers or (), measured | scored, step=step)
 

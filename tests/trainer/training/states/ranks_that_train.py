@@ -1,6 +1,5 @@
 """Trains a tiny random model in the ranks of a test, without a process of its own for each run."""
 
-import csv
 import json
 import os
 import signal
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from medtune.eval.results.metrics_file import read_metrics
 from tests.ranks import run_ranks
 
 SETTINGS = ("log.wandb=disabled", "train.max_steps=6", "train.batch_size=4", "train.micro_batch_size=1",
@@ -50,8 +50,7 @@ def train_in_rank(rank: int, world_size: int, out: Path, settings: tuple[str, ..
 
 def losses(out: Path) -> list[float]:
     """Returns the loss of each step."""
-    with (out / "metrics.csv").open(newline="") as file:
-        return [float(row["train/loss"]) for row in csv.DictReader(file) if row.get("train/loss")]
+    return [row.value for row in read_metrics(out / "metrics.csv") if row.name == "train/loss"]
 
 
 def state_of(out: Path) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """Tests that averages, early stopping, stages, mixtures and divided checkpoints survive a resume on other ranks."""
 
-import csv
 import shutil
 import signal
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 import yaml
 
 from medtune.data.prepared.read import open_prepared
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.models.weights.checkpoint import open_trained, read_about, read_trained
 from medtune.trainer.commands.cli import main
 from medtune.trainer.runs.run_folder import RunFolder
@@ -33,8 +33,7 @@ REMEMBERING = (
 
 
 def _column(out: Path, name: str) -> list[float]:
-    with (out / "metrics.csv").open(newline="") as file:
-        return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
+    return [row.value for row in read_metrics(out / "metrics.csv") if row.name == name]
 
 
 def _mixed(root: Path, other: Path) -> str:

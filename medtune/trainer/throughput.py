@@ -1,0 +1,93 @@
+"""Counts what the passes of a training compute, and says how fast: seconds a step, questions and tokens a second."""
+
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from medtune.trainer.devices.ranks import summed
+from medtune.trainer.training.batches import MicroBatch
+
+STEP_S, QUESTIONS_PER_S, PADDING, PEAK_GB = (
+    "train/step_s", "train/questions_per_s", "train/padding", "train/peak_memory_gb",
+)  # fmt: skip
+VISUAL_PER_S, TARGETS_PER_S, TOKENS_PER_S = (
+    "train/visual_tokens_per_s", "train/target_tokens_per_s", "train/tokens_per_s",
+)  # fmt: skip
+
+
+@dataclass
+class Throughput:
+    """The passes since the last report, on this rank. Validations do not count; the saving of a state does."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    questions: int = 0
+    visual_tokens: int = 0
+    target_tokens: int = 0
+    computed_tokens: int = 0  # Padding included.
+    tokens: float | Tensor = 0.0  # Without padding; a device counts them, for which nothing waits.
+    _since_s: float = field(default_factory=lambda: time.monotonic())
+
+    def begin(self) -> None:
+        """Notes that passes go on from here: at the start of a stage, and after a validation."""
+        self._since_s = time.monotonic()
+
+    def count(self, batch: MicroBatch) -> None:
+        rows = batch.rows
+        self.questions += batch.num_counted
+        self.visual_tokens += int(rows.media_BL.sum())
+        self.target_tokens += rows.target_id_T.numel()
+        self.computed_tokens += rows.ids_BL.numel()
+        self.tokens = self.tokens + rows.counted.sum()
+
+    def step_done(self) -> None:
+        now_s = time.monotonic()
+        self.steps, self.seconds, self._since_s = self.steps + 1, self.seconds + now_s - self._since_s, now_s
+
+    def take(self, device: torch.device) -> dict[str, float]:
+        """Returns the rates of all devices together since the last call, and begins anew; every rank has to call it."""
+        counts = (self.questions, self.visual_tokens, self.target_tokens, float(self.tokens), self.computed_tokens)
+        questions, visual, targets, tokens, computed = summed([float(each) for each in counts], device)
+        steps, seconds = max(self.steps, 1), max(self.seconds, 1e-9)
+        self.steps, self.seconds = 0, 0.0
+        self.questions = self.visual_tokens = self.target_tokens = self.computed_tokens = 0
+        self.tokens = 0.0
+        return {
+            STEP_S: seconds / steps,
+            QUESTIONS_PER_S: questions / seconds,
+            VISUAL_PER_S: visual / seconds,
+            TARGETS_PER_S: targets / seconds,
+            TOKENS_PER_S: tokens / seconds,
+            PADDING: 1 - tokens / computed if computed else 0.0,
+            PEAK_GB: peak_memory_gb(device),
+        }
+
+
+def peak_memory_gb(device: torch.device) -> float:
+    """Returns the most memory that was allocated on a GPU so far, or that a process on a CPU held, in 10^9 bytes."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e9
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held / (1e9 if sys.platform == "darwin" else 1e6)
+
+
+def throughput_said(rates: dict[str, float]) -> str:
+    """Returns the rates in one line.
+
+    >>> rates = {STEP_S: 0.84, QUESTIONS_PER_S: 38.1, VISUAL_PER_S: 2439.0, TARGETS_PER_S: 76.0}
+    >>> throughput_said({**rates, TOKENS_PER_S: 3100.0, PADDING: 0.041, PEAK_GB: 2.25})
+    '0.84 s a step, 38.1 questions/s, 3,100 tokens/s (2,439 visual), 4 % padding, 2.2 GB'
+    """
+    return (
+        f"{rates[STEP_S]:.2g} s a step, {rates[QUESTIONS_PER_S]:.3g} questions/s, "
+        f"{_round(rates[TOKENS_PER_S])} tokens/s ({_round(rates[VISUAL_PER_S])} visual), "
+        f"{100 * rates[PADDING]:.0f} % padding, {rates[PEAK_GB]:.1f} GB"
+    )
+
+
+def _round(number: float) -> str:
+    return f"{round(number):,}"
