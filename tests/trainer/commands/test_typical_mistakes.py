@@ -61,12 +61,7 @@ OF_WORDS = {
     ("run", RECIPE, "--train.max_steps=10"): "by --set train.max_steps=10",
     ("run", RECIPE, "--resme"): "Did you mean '--resume'?",
     ("show", "nano_busi_lor"): "Did you mean 'nano_busi_lora'?",
-    (
-        "show",
-        RECIPE,
-        "--set",
-        "model.name=nano_pockett",
-    ): "model.name: no 'nano_pockett' among the models.",
+    ("show", RECIPE, "--set", "model.name=nano_pockett"): "model.name: no 'nano_pockett' among the models.",
     ("show", RECIPE, "--set", "data.benchmark=bussi"): "Did you mean 'busi'?",
     ("show", RECIPE, "--set", "train.loss.name=cross_entrpy"): "Did you mean 'cross_entropy'?",
 }
