@@ -32,6 +32,7 @@ def prepared_files(draw: random.Random, folder: Path, *, whole: Path) -> Iterato
         path = draw.choice((mine / QUESTIONS, mine / MEDIA, mine / MANIFEST, draw.choice(media)))
         change = draw.choice(CHANGES)
         content = path.read_bytes()
+        damaged: bytes | None
         if path in media and draw.random() < 0.3:
             change, damaged = EXCHANGED, draw.choice([each for each in media if each != path]).read_bytes()
         else:
