@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from PIL import ImageOps
 
 from medtune.data.media import dicom
+from medtune.data.media.stored_media import check_pixels
 from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.types import Box, Image, MediaRef, Size
 
@@ -137,6 +138,7 @@ def _size(path: Path, changed_ns: int, num_bytes: int) -> Size:
 def load_image(ref: MediaRef) -> Image:
     """Returns the image that a reference names, with its red boxes drawn."""
     pixels_HWC = decode_image(ref.path).pixels_HWC
+    check_pixels(ref.path, pixels_HWC)
     if not ref.boxes:
         return Image(pixels_HWC)
     pixels_HWC = pixels_HWC.copy()

@@ -7,7 +7,6 @@ made: frames and voxels are the same. A DICOM series is decoded and saved on its
 An array without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import check_box, decode_image
+from medtune.data.media.stored_media import pixel_digest
 from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES, check_frames, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, read_whole_frames, video_extent, write_video
@@ -293,14 +293,6 @@ def _keep(draft: Path, file: Path) -> None:
     with draft.open("rb") as written:
         os.fsync(written.fileno())
     draft.replace(file)
-
-
-def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
-    """Returns the SHA-256 of an image's shape and pixels, hex, which names its copy in a prepared folder."""
-    height, width, channels = pixels_HWC.shape
-    digest = hashlib.sha256(f"{height}x{width}x{channels}:".encode())
-    digest.update(np.ascontiguousarray(pixels_HWC).data)
-    return digest.hexdigest()
 
 
 STORE: Mapping[Stored, CopyFile] = {

@@ -6,6 +6,7 @@ it.
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -334,10 +335,21 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
     refused = value is None or isinstance(value, Mapping | list | tuple)
     if not refused:
         try:
-            return _reader(hint).parse_object({"value": value}).value
+            found: object = _reader(hint).parse_object({"value": value}).value
         except (ArgumentError, TypeError, ValueError):
-            pass
+            raise _wrong(hint, value, place, layers) from None
+        # jsonargparse reads texts by YAML 1.1, in which 1:30 is 90.
+        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        if not (isinstance(value, str) and is_number) or _NUMBER.fullmatch(value.strip()):
+            return found
     raise _wrong(hint, value, place, layers)
+
+
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|[-+]?\.?(?:inf|nan)",
+    re.IGNORECASE,
+)
+"""A number as people write one, quoted or not."""
 
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:

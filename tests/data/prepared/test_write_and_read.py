@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import shutil
 from collections import Counter
 from dataclasses import replace
 from operator import attrgetter
@@ -13,6 +14,8 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.data.media.images import decode_image, load_image
+from medtune.data.media.load import load_media
+from medtune.data.media.stored_media import pixel_digest
 from medtune.data.prepared import copy_media, question_rows, read
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import Fractions
@@ -143,7 +146,7 @@ def test_seed_changes_splits_and_hash(prepared_busi: Prepared, tiny_busi: Path, 
 
 def test_ids_come_from_content(prepared_busi: Prepared) -> None:
     for group in prepared_busi.groups("train"):
-        assert group.media[0].path.stem == copy_media.pixel_digest(decode_image(group.media[0].path).pixels_HWC)
+        assert group.media[0].path.stem == pixel_digest(decode_image(group.media[0].path).pixels_HWC)
         assert len(group.media_id) == 16
         for question in group.questions:
             assert question.id == f"{question.facets['task']}-{group.media_id}"
@@ -391,3 +394,18 @@ def test_image_that_does_not_decode_stops_everything(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"3\.png: the image is truncated"):
         _prepare_table(table, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_picture_that_was_exchanged_for_another_is_refused_at_its_first_read(tiny_busi: Path, tmp_path: Path) -> None:
+    prepared = _prepare(tiny_busi, tmp_path / "out")
+    first, second = sorted((tmp_path / "out" / "media").iterdir())[:2]
+    assert load_media(MediaRef(first)) is not None
+    kept = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(kept)
+    for path in (first, second):
+        with pytest.raises(ValueError, match=rf"{path.name}: this file of a prepared folder shows something else"):
+            load_media(MediaRef(path))
+    shutil.copy(second, tmp_path / first.name)
+    assert load_media(MediaRef(tmp_path / first.name)) is not None
+    assert prepared.manifest.num_media > 0

@@ -88,6 +88,9 @@ def test_a_recipe_that_is_extended_and_not_there_is_named_with_the_file_that_nam
 @pytest.mark.parametrize(
     ("override", "message"),
     [
+        ("train.max_steps=1:30", "train.max_steps is '1:30'; it must be a whole number"),
+        ("train.max_steps=010", "train.max_steps is '010'; it must be a whole number"),
+        ("train.weight_decay=1:30.5", "train.weight_decay is '1:30.5'; it must be a number"),
         ("train.max_stepz=3", "no key 'train.max_stepz'. Did you mean 'max_steps'\\?"),
         ("modle.name=x", "Did you mean 'model'\\?"),
         ("model.tuning.language.lora.rank=4", "no key 'model.tuning.language.lora.rank'"),

@@ -74,7 +74,14 @@ def _numbers(run: FinishedRun, what: str | None, *, list_all: bool, most: int | 
         yield from numbers_of(results)
         return
     number = find_number(what or f"{PHASES}.{[*results.phases][-1]}.overall", results)
-    found = explained(number, _phases(run, results), run.benchmark)
+    phases = _phases(run, results)
+    for name in (number.phase,) if number.phase else ("zero_shot", "final"):
+        if name not in phases:
+            raise ValueError(
+                f"{run.folder.root / name / MERGED}: the answers that this number counts are not here. Copy the run "
+                "again as a whole, or finish it with --resume"
+            )
+    found = explained(number, phases, run.benchmark)
     yield from number_lines(number, found, results, most=most)
 
 

@@ -96,6 +96,17 @@ def test_an_unknown_question_is_told_the_nearest(run: Path, question: str, capsy
     assert f"Did you mean {question!r}?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("what", "phase"), [(None, "final"), ("gain", "zero_shot"), ("phases.final.overall", "final")])
+def test_a_number_whose_answers_are_gone_names_their_file(
+    run: Path, what: str | None, phase: str, tmp_path: Path, capsys: Capture
+) -> None:
+    copied = shutil.copytree(run, tmp_path / "run")
+    (copied / phase / "predictions.jsonl").unlink()
+    assert main(["explain", str(copied), *([what] if what else [])]) == 1
+    said = f"{copied / phase / 'predictions.jsonl'}: the answers that this number counts are not here"
+    assert said in capsys.readouterr().err
+
+
 def test_a_moved_run_without_weights_says_what_is_missing(
     run: Path, question: str, tmp_path: Path, shown: Told, prepared_tiny: Path
 ) -> None:
