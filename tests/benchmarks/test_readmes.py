@@ -43,6 +43,7 @@ def quoted_numbers(text: str) -> list[float]:
     lines = (re.sub(r"^\|[^|]*\|", "|", line) for line in text.splitlines())
     plain = CITED.sub(" ", "\n".join(lines))
     plain = re.sub(r"\b(Gemini|GPT|Seed|M3D|3D)[ -]?\d[\w.]*", " ", plain)
+    plain = re.sub(r"\b(M3D-LaMed|Med3DVLM|m3d_vqa)\b", " ", plain)
     return [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", plain)]
 
 

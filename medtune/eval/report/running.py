@@ -24,7 +24,7 @@ class RunningRun:
     subtitle: str  # The model and the split.
     banners: tuple[tuple[str, str], ...]  # Reasons why the numbers are not a benchmark's own, each with its meaning.
     primary: str  # The most important metric.
-    steps: int  # The steps of all stages.
+    steps: int | None  # The steps of all stages; None where nothing is learnt and none were counted.
 
 
 def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over: bool, at: datetime) -> str:
@@ -57,7 +57,7 @@ def _sentences(
     step = max(
         (point.step for name in ("train/loss", f"val/{run.primary}") for point in curves.get(name, ())), default=0
     )
-    done = f"step {step:,} of {run.steps:,}"
+    done = f"step {step:,}" if run.steps is None else f"step {step:,} of {run.steps:,}"
     if is_over:
         return [f"The process ended at {at:%Y-%m-%d %H:%M:%S}, at {done}, and there are no results of the whole run."]
     left = "" if left_s is None else f", {clock(left_s)} left of the whole run"

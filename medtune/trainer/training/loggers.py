@@ -176,7 +176,7 @@ def _open_loggers(experiment: Experiment) -> list[Logger]:
         subtitle=f"{recipe.model.shown_name}, split {recipe.eval.split}",
         banners=experiment.label.banners(),
         primary=experiment.benchmark.primary,
-        steps=recipe.total_steps,
+        steps=recipe.total_steps if all(stage.max_steps is not None for stage in recipe.stages) else None,
     )
     return [*loggers, LivePage(folder.root, about, results=folder.results, left=experiment.left)]
 

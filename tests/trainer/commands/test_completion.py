@@ -1,5 +1,6 @@
 """What a shell is answered where somebody types half a command."""
 
+import contextlib
 import io
 
 import pytest
@@ -7,16 +8,22 @@ import pytest
 from medtune.data import catalog
 from medtune.trainer.commands.cli import COMMANDS, parser
 from medtune.trainer.completion import complete
+from tests.ranks import run_ranks
 
 
-def _completed(line: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def _completed(line: str) -> set[str]:
+    """Returns what is offered; argcomplete takes file 9 of its process, so that it needs one of its own."""
     settings = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
-    for name, value in {**settings, "_ARGCOMPLETE_SHELL": "bash", "_ARGCOMPLETE_COMP_WORDBREAKS": " "}.items():
-        monkeypatch.setenv(name, value)
+    shell = {"_ARGCOMPLETE_SHELL": "bash", "_ARGCOMPLETE_COMP_WORDBREAKS": " "}
+    (said,) = run_ranks(1, _answer, environment=lambda _: {**settings, **shell})
+    return {each.strip() for each in said.split("\n") if each}
+
+
+def _answer(rank: int, world_size: int) -> str:
     said = io.StringIO()
-    with pytest.raises(SystemExit):
+    with contextlib.suppress(SystemExit):
         complete(parser, COMMANDS, output=said, leave=_leave)
-    return {each.strip() for each in said.getvalue().split("\n") if each}
+    return said.getvalue()
 
 
 def _leave(status: int) -> None:
@@ -35,9 +42,9 @@ def _leave(status: int) -> None:
         ("medtune reproduce rexso", {"rexsonovqa_appendix"}),
     ],
 )
-def test_half_a_word_is_completed(line: str, expected: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _completed(line, monkeypatch) == expected
+def test_half_a_word_is_completed(line: str, expected: set[str]) -> None:
+    assert _completed(line) == expected
 
 
-def test_all_recipes_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {*catalog.names(catalog.RECIPES)} <= _completed("medtune run ", monkeypatch)
+def test_all_recipes_are_offered() -> None:
+    assert {*catalog.names(catalog.RECIPES)} <= _completed("medtune run ")
