@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from medtune.data.readable import spoken
 from medtune.eval.data_label import UNKNOWN
-from medtune.eval.report.charts import BarChart, Measure, bar_chart
+from medtune.eval.report.charts.bars import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
 from medtune.eval.report.result_tables import gain_cells, passes_notes, value_cells
 from medtune.eval.report.run_data import RunData

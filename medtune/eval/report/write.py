@@ -29,13 +29,13 @@ def _run_lines(report: RunReport) -> Iterator[str]:
     run, top, made = report.run, report.headline, report.reproduction
     yield from (f"# {escaped(report.source.title)}: {escaped(run.results.model)}", "")
     yield from banner_lines(top.banners)
-    if top.gain:
-        reach = f", 95 % interval {escaped(top.gain_interval)}" if top.gain_interval else ""
-        yield from (f"**{top.before} -> {top.after} ({escaped(top.gain)}{reach}). {top.verdict_text}.**", "")
-    for sentence in top.sentences:
+    yield from (f"**{escaped(top.result)}. {escaped(top.verdict_said)}.**", "")
+    for sentence in filter(None, (top.measured, top.test, top.image.sentence if top.image else "")):
         yield from (escaped(sentence), "")
-    for warning in top.warnings:
-        yield f"- Warning: {escaped(warning)}"
+    for caveat in top.caveats:
+        yield f"- {escaped(f'{caveat.lead} {caveat.detail}')}"
+    for note in top.notes:
+        yield from ("", escaped(note))
     yield from ("", "## Result", "", *table_lines(report.gain))
     if run.gain:
         counts = run.gain.counts
