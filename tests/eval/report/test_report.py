@@ -11,7 +11,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
-from medtune.eval.report.several import several_runs
+from medtune.eval.report.runs.several import several_runs
 from medtune.eval.report.write import write_report, write_runs
 from medtune.trainer.commands.cli import main
 from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_run

@@ -8,7 +8,7 @@ from typing import Literal
 
 from medtune.data.types import Interval
 from medtune.eval.report.charts.axis import AxisSpan, Tick, axis
-from medtune.eval.report.table import plain, span
+from medtune.eval.report.table import plain, signed, span
 
 Tone = Literal["model", "before", "blind", "check"]
 
@@ -46,9 +46,16 @@ class StripChart:
     band: tuple[float, float] | None  # The ends of the model's interval in percent.
 
 
-def strip_chart(id_: str, title: str, rows: Sequence[StripValue]) -> StripChart | None:
-    """Returns the chart; the first row of tone "model" gives the line and the band. None of fewer than two rows."""
-    if len(rows) < 2:
+def strip_chart(id_: str, title: str, rows: Sequence[StripValue], *, of_differences: bool = False) -> StripChart | None:
+    """Returns the chart; the first row of tone "model" gives the line and the band.
+
+    Args:
+        of_differences: Whether the values are differences: they have signs, and the line is zero.
+
+    Returns:
+        The chart, or None of fewer than two values, of which one alone says nothing that is not in words.
+    """
+    if (len(rows) < 2 and not of_differences) or not rows:
         return None
     ends = [end for row in rows for end in row.ci95 or ()]
     low, high, ticks = axis([*(row.value for row in rows), *ends])
@@ -56,13 +63,13 @@ def strip_chart(id_: str, title: str, rows: Sequence[StripValue]) -> StripChart 
     strips = [
         Strip(
             row.label,
-            plain(row.value, 2),
+            signed(row.value, 3) if of_differences else plain(row.value, 2),
             row.note,
             row.tone,
             place(row.value),
             place(row.ci95[0]) if row.ci95 else None,
             place(row.ci95[1]) if row.ci95 else None,
-            f"{plain(row.value, 2)}{f', 95 % interval {span(row.ci95, 2)}' if row.ci95 else ''}",
+            f"{plain(row.value, 2)}{f', 95 % interval {span(row.ci95, 2, sign=of_differences)}' if row.ci95 else ''}",
         )
         for row in rows
     ]
@@ -72,6 +79,6 @@ def strip_chart(id_: str, title: str, rows: Sequence[StripValue]) -> StripChart 
         title=title,
         strips=tuple(strips),
         ticks=tuple(Tick(place(tick), f"{tick:g}") for tick in ticks),
-        line=place(own.value) if own else None,
+        line=place(own.value) if own else place(0.0) if of_differences else None,
         band=(place(own.ci95[0]), place(own.ci95[1])) if own and own.ci95 else None,
     )

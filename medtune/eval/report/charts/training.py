@@ -92,6 +92,21 @@ def _rings(split: str) -> str:
     return f"Rings: the {split} questions, which are others, zero-shot at step 0 and after training."
 
 
+def overlaid(id_: str, title: str, traces: Mapping[str, Sequence[CurvePoint]]) -> LineChart | None:
+    """Returns the curves of several runs over each other; None without points."""
+    known = [(name, points) for name, points in traces.items() if points]
+    if not known:
+        return None
+    drawn = [
+        Trace(f"s{place}", name, _running_mean(points, max(1, len(points) // 20)))
+        for place, (name, points) in enumerate(known[:MAX_LINES], start=1)
+    ]
+    desc = "; ".join(f"{trace.title}: {plain(trace.points[-1].value)} at the end" for trace in drawn)
+    if more := len(known) - len(drawn):
+        desc += f"; {more} more runs are not drawn"
+    return steps_chart(id_, title, drawn, desc=f"{desc}.")
+
+
 def _beside(run: RunData, task: str | None) -> list[CurvePoint]:
     last = max((points[-1].step for points in run.curves.values()), default=0)
     levels: list[tuple[int, Level | None]] = [
