@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.compressed_dicom import stored_values
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
+from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.other_formats import (
     CD_EXPORT,
@@ -47,6 +48,7 @@ def read_volume(path: Path) -> Volume:
         return read_series(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
+    check_bytes(path)
     if path.name.endswith(STORED_SUFFIX):
         return read_stored_volume(path)
     if path.name.endswith(ARRAY_SUFFIX):
