@@ -1,4 +1,4 @@
-"""The faults that a user has met, one by one, and a table (README.md) that says where each sentence of theirs is held."""
+"""The faults that users met, one by one, and the table (README.md) that says where each sentence of theirs is held."""
 
 import ast
 import copy
