@@ -14,7 +14,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
 
-RELEASED = DataLabel("released", "not recorded")
+RELEASED = DataLabel(provenance="released", prompts="not recorded")
 UNLIKE = "the data are synthetic, not the released ones"
 
 
@@ -35,12 +35,12 @@ def _whole_u2() -> list[Question]:
 @pytest.mark.parametrize(
     ("label", "why"),
     [
-        (DataLabel("synthetic", "not recorded"), "the data are synthetic"),
-        (DataLabel("reconstruction", "not recorded"), "the data are reconstruction"),
-        (DataLabel("unknown", "not recorded"), "the data are unknown"),
-        (DataLabel("released", "not recorded", unofficial_split="patient"), "divided by patient"),
-        (DataLabel("released", "not recorded", unofficial_training="u2_bench by image"), "trained on u2_bench"),
-        (DataLabel("released", "ours"), "in our words"),
+        (DataLabel(provenance="synthetic", prompts="not recorded"), "the data are synthetic"),
+        (DataLabel(provenance="reconstruction", prompts="not recorded"), "the data are reconstruction"),
+        (DataLabel(provenance="unknown", prompts="not recorded"), "the data are unknown"),
+        (replace(RELEASED, unofficial_split="patient"), "divided by patient"),
+        (replace(RELEASED, unofficial_training="u2_bench by image"), "trained on u2_bench"),
+        (DataLabel(provenance="released", prompts="ours"), "in our words"),
     ],
 )
 def test_what_departs_from_the_publication_is_named(label: DataLabel, why: str) -> None:

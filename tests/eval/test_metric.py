@@ -26,7 +26,7 @@ from medtune.eval.statistics import Floats
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
 
-LABEL = DataLabel("released", "ours")
+LABEL = DataLabel(provenance="released", prompts="ours")
 SILENT_MM = 50.0
 """The error in mm of a reply without a number."""
 

@@ -10,7 +10,7 @@ from medtune.data.control_characters import without_controls
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
-from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.comparing.compare_text import PLOT, comparison_markdown, comparison_plot, comparison_table
 from medtune.eval.data_label import OF_TRAINING
 from medtune.eval.judge.verdicts import with_verdicts
@@ -94,7 +94,7 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     print(table_text(comparison_table(found)))
     if out := options.out:
         out.mkdir(parents=True, exist_ok=True)
-        write_document(out / "compare.json", compare_file(found))
+        write_document(out / "compare.json", found, CompareFile)
         replace_file(out / "compare.md", [comparison_markdown(found).encode()])
         replace_file(out / PLOT, [without_controls(comparison_plot(found)).encode()])
         print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")

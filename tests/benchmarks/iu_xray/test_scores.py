@@ -17,7 +17,7 @@ from medtune.eval.scoring.tables import Table
 
 IU_XRAY = find_benchmark("iu_xray")
 FINDINGS, REPORT, IMPRESSION = IU_XRAY.examples
-RELEASED = DataLabel("released", "not recorded")
+RELEASED = DataLabel(provenance="released", prompts="not recorded")
 
 
 def study(number: int, report: str, task: Question = FINDINGS, **facets: str) -> Question:

@@ -10,7 +10,6 @@ import pytest
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import Gain, gain_between
 from medtune.eval.comparing.verdict import Readability, readability_text, verdict
@@ -26,7 +25,7 @@ from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
 ASKED = questions(groups(8))
-LABEL = DataLabel("released", "ours")
+LABEL = DataLabel(provenance="released", prompts="ours")
 UNREADABLE = "The echoes are of mixed brightness."
 
 
@@ -162,7 +161,7 @@ def test_a_model_that_can_be_read_is_not_called_better_in_its_answers() -> None:
     sides = [evaluation(replies) for replies in ([UNREADABLE if i % 2 else a for i, a in enumerate(right)], right)]
     for (first, second), judged in ((sides, "format"), (sides[::-1], "loss")):
         found = compare(first, second, BUSI)
-        assert compare_file(found).overall.verdict == judged
+        assert found.overall.verdict == judged
         assert "more of its replies can be read, not that more of its answers are right" in judgement(found)
 
 

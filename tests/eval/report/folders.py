@@ -25,7 +25,7 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
-LABEL = DataLabel("synthetic", "ours", stands_for_patient="patient")
+LABEL = DataLabel(provenance="synthetic", prompts="ours", stands_for_patient="patient")
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = '<img src="http://example.invalid/x.png" onerror="document.title=\'owned\'">'
 ARABIC = "ما هو التشخيص؟"

@@ -59,7 +59,8 @@ def test_without_marked_questions_nothing_is_scored_apart(prepared_tiny: Path) -
     asked = prepared.questions("test")
     found = score_phase(asked, [likelihood(q, q.answer) for q in asked], BUSI)
     assert tuple(found.by) == BUSI.facets
-    assert "no look-alike" not in gain_table({"final": found}, None, BUSI, label=DataLabel("released", "ours"))
+    label = DataLabel(provenance="released", prompts="ours")
+    assert "no look-alike" not in gain_table({"final": found}, None, BUSI, label=label)
 
 
 def test_the_report_shows_the_score_with_and_without_twins(twins: Prepared, tmp_path: Path) -> None:

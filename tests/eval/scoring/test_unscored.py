@@ -10,7 +10,6 @@ import pytest
 
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
@@ -23,7 +22,7 @@ from medtune.eval.scoring.tables import table_text
 from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
 from tests.eval.run_facts import run_facts
 
-ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel("released", "ours"))
+ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel(provenance="released", prompts="ours"))
 BEFORE: tuple[Said, ...] = (True, False, False, True, "waits", "waits", "")
 AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 
@@ -137,7 +136,7 @@ def test_comparison_leaves_out_what_waits_on_either_side() -> None:
     assert (found.both, found.unscored) == (4, 3)
     assert (found.overall.first, found.overall.second, found.overall.paired.n) == (0.25, 1.0, 4)
     assert any("Unscored: 3 that both answered wait for a judge" in note for note in notes(found))
-    assert compare_file(found).unscored == 3
+    assert found.unscored == 3
     assert "nan" not in table_text(comparison_table(found))
 
 

@@ -344,7 +344,7 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
 def test_a_grid_calls_the_difference_of_an_error_a_change(higher_is_better: bool, word: str) -> None:
     row = {
         "settings": {"model.projector": "coca"},
-        **DataLabel("synthetic", "ours").facts(),
+        **DataLabel(provenance="synthetic", prompts="ours").facts(),
         "loss": [2.0, 1.0],
         "metric": "millimetres",
         "higher_is_better": higher_is_better,

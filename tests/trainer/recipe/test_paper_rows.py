@@ -27,7 +27,7 @@ RECIPES = {
     for name in catalog.names(catalog.RECIPES)
     if (recipe := read_recipe(name)).data.benchmark in PAPERS and not name.startswith(("nano_", "pocket_"))
 }
-RELEASED = DataLabel("released", "ours")
+RELEASED = DataLabel(provenance="released", prompts="ours")
 
 
 def whole(benchmark: Benchmark) -> tuple[Benchmark, Sequence[Question]]:
