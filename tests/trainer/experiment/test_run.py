@@ -256,29 +256,6 @@ def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path,
     _same_run(out, uninterrupted, curve)
 
 
-@pytest.mark.soak
-def test_kill_9_loses_nothing_that_was_saved(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
-    out = tmp_path / "run"
-    status, _ = nano.stopped(4, signal.SIGKILL, "run", out, *LONG)
-    assert status == -signal.SIGKILL
-    nano.finished("run", out, *LONG, extra=("--resume",))
-    _same_run(out, uninterrupted, curve)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
-def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
-    out, settings = tmp_path / "run", ("train.devices=2", f"train.strategy={strategy}")
-    status, output = nano.stopped(4, signal.SIGINT, "run", out, *LONG, *settings)
-    assert status == 130, output[-2000:]
-    nano.finished("run", out, *LONG, *settings, extra=("--resume",))
-    losses = curve(out, "train/loss")
-    assert len(losses) == 24
-    again = tmp_path / "whole"
-    nano.finished("run", again, *LONG, *settings)
-    assert losses == pytest.approx(curve(again, "train/loss"), abs=1e-6)
-
-
 @pytest.mark.slow
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
     # Long replies, image by image: the last answer must not come before the signal does, however busy the machine is.
