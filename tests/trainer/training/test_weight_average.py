@@ -28,8 +28,6 @@ from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, weights_
 EMA = "train.ema_decay=0.6"
 SAME_RATE = ("train.schedule=constant", "train.warmup_ratio=0", "eval.every_steps=100", "eval.val_questions=2",
              "model.tuning.language.lr=0.01")  # fmt: skip
-LONG = ("train.max_steps=24", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3",
-        "model.tuning.language.lora.dropout=0.1", "train.ema_decay=0.9")  # fmt: skip
 
 
 def last(run: Path) -> dict[str, Tensor]:
