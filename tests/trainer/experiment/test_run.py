@@ -274,13 +274,6 @@ def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) ->
     assert len(whole) == 27
 
 
-def test_resume_with_other_settings_is_refused(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "run"
-    assert nano.here("eval", out) == 0
-    assert nano.here("eval", out, "train.seed=5", extra=("--resume",)) == 1
-    assert "has other settings than this command" in capsys.readouterr().err
-
-
 def test_resume_of_nothing_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
     assert "no run to resume here" in refused(nano.here("eval", tmp_path / "none", extra=("--resume",)))
 
