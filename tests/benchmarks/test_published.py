@@ -7,12 +7,13 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
+from tests.answers import generated
 
 RELEASED = DataLabel(provenance="released", prompts="not recorded")
 UNLIKE = "the data are synthetic, not the released ones"
@@ -20,9 +21,7 @@ UNLIKE = "the data are synthetic, not the released ones"
 
 def _scored(benchmark: Benchmark, questions: Sequence[Question], *, unlike_published: str) -> PhaseScores:
     """Returns the scores of a model that answers every question rightly."""
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in questions
-    ]
+    said = [generated(question, question.answer) for question in questions]
     return score_phase(questions, said, benchmark.for_part(questions), unlike_published=unlike_published)
 
 

@@ -2,10 +2,11 @@ import pytest
 
 from bench.measuring.peer_answers import apart
 from medtune.data.types import Prediction, PredictionKey
+from tests.answers import generated
 
 
 def test_how_far_answers_are_apart() -> None:
-    replies = [Prediction(PredictionKey(str(n), "image", "generation", 0), text=text) for n, text in enumerate("ab")]
+    replies = [generated(str(n), text) for n, text in enumerate("ab")]
     assert apart(replies, ["a", "b"], "generation") == 0.0
     assert apart(replies, ["a", "c"], "generation") == 0.5
     key = PredictionKey("0", "image", "likelihood", 0)

@@ -26,6 +26,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval
+from tests.answers import generated
 
 BUSI = find_benchmark("busi")
 LABEL = DataLabel(provenance="released", prompts="ours")
@@ -113,7 +114,7 @@ def sides(answers: Sequence[tuple[str, int, bool, bool]]) -> tuple[Side, Side]:
         rows = []
         for number, row in enumerate(answers):
             said = "this" if row[column] else "that"
-            prediction = Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text=said)
+            prediction = generated(f"q{number}", said)
             rows.append(ParsedReply(_question(number, row[0], row[1]), prediction, said))
         return replace(FIRST, about=replace(FIRST.about, name=name), rows=tuple(rows))
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, paper_of
-from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import Gain, gain_between
@@ -19,6 +18,7 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from tests.answers import generated, wrong
 from tests.eval.answerers import groups, questions
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
@@ -30,15 +30,8 @@ UNREADABLE = "The echoes are of mixed brightness."
 
 
 def phase(replies: list[str]) -> PhaseScores:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=reply)
-        for question, reply in zip(ASKED, replies, strict=True)
-    ]
+    said = [generated(question, reply) for question, reply in zip(ASKED, replies, strict=True)]
     return score_phase(ASKED, said, BUSI, train=ASKED)
-
-
-def wrong(question: Question) -> str:
-    return next(option for option in question.options if option != question.answer)
 
 
 def gain(before: list[str], after: list[str]) -> Gain:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
@@ -19,6 +18,7 @@ from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
+from tests.answers import generated
 from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
 from tests.eval.run_facts import run_facts
 
@@ -63,7 +63,7 @@ def test_empty_and_missing_answers_are_wrong_without_a_judge() -> None:
 
 def test_choices_are_scored_as_ever_and_free_answers_beside_them_counted() -> None:
     choice = M3D.examples[0]
-    reply = Prediction(PredictionKey(choice.id, "image", "generation", 0), text="I cannot tell.")
+    reply = generated(choice, "I cannot tell.")
     found = score_phase([choice, *asked(("waits",))], [reply, *predicted(("waits",))], M3D)
     score = found.overall.score
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.0, 1, 1, 0)

@@ -71,7 +71,7 @@ def pillow(image: Image) -> PIL.Image.Image:
 
 def expected(told: Plain, layout: Sequence) -> list[float]:
     """Returns transformers' log-probability of each labelled token of medtune's layout."""
-    return told_of(told, layout).tolist()  # type: ignore[no-any-return]
+    return told_of(told, layout).tolist()
 
 
 def told_of(told: Plain, layout: Sequence) -> Tensor:
