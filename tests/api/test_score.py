@@ -11,7 +11,7 @@ import pytest
 import medtune
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
-from tests.answers import generated
+from tests.eval.answers import generated
 
 TRUTHS = ["yes", "no", "yes", "the left lobe", "no"]
 ANSWERS = ["Yes.", "yes", "yes", "the left lobe", "No"]

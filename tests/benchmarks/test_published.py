@@ -13,7 +13,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
-from tests.answers import generated
+from tests.eval.answers import generated
 
 RELEASED = DataLabel(provenance="released", prompts="not recorded")
 UNLIKE = "the data are synthetic, not the released ones"

@@ -23,7 +23,7 @@ from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase, score_rows
 from medtune.eval.statistics import Floats
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
 

@@ -162,7 +162,7 @@ class Labelled(DataLabel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluated:
+class RunScores:
     """The evaluations of a run.
 
     Attributes:
@@ -217,7 +217,7 @@ class RunHistory:
 # The fields of the last named class come first in the file.
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
-class ResultsFile(RunHistory, Labelled, Evaluated):
+class ResultsFile(RunHistory, Labelled, RunScores):
     """results.json: the evaluations of a run and the gain between them."""
 
     @property

@@ -2,7 +2,7 @@ import pytest
 
 from bench.measuring.peer_answers import apart
 from medtune.data.types import Prediction, PredictionKey
-from tests.answers import generated
+from tests.eval.answers import generated
 
 
 def test_how_far_answers_are_apart() -> None:

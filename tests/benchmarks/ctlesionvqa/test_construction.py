@@ -46,7 +46,7 @@ from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.trainer.commands.cli import main
-from tests.answers import generated
+from tests.eval.answers import generated
 
 VOXEL_CM = SPACING_MM / 10
 Change = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]

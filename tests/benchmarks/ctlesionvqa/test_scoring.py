@@ -31,7 +31,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.eval.golden import near, recorded
 
 NUMBER = st.integers(-10_000, 10_000).map(lambda value: value / 100)

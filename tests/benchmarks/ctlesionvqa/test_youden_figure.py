@@ -8,7 +8,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.eval.benchmark import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
-from tests.answers import generated
+from tests.eval.answers import generated
 
 CT = find_benchmark("ctlesionvqa")
 

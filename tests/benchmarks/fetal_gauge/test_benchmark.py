@@ -19,8 +19,8 @@ from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Box, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.commands.cli import main
-from tests.answers import generated, wrong
 from tests.benchmarks.fetal_gauge.task_shares import agree, macro_mean, num_options, task_share_bounds, weighted_mean
+from tests.eval.answers import generated, wrong
 from tests.eval.golden import close, recorded, rows
 from tests.examples import OF_SETS
 from tests.examples.fetal_gauge import write_fetal_gauge

@@ -14,7 +14,7 @@ from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
+from tests.eval.answers import generated
 
 IU_XRAY = find_benchmark("iu_xray")
 FINDINGS, REPORT, IMPRESSION = IU_XRAY.examples

@@ -8,7 +8,7 @@ from medtune.eval.benchmark import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
 from medtune.trainer.studies.study import open_study
-from tests.answers import generated
+from tests.eval.answers import generated
 
 
 def test_the_row_has_a_cell_by_task_by_the_rule_of_m3ds_code() -> None:

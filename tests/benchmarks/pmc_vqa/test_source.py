@@ -16,7 +16,7 @@ from medtune.data.types import SPLITS
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 SOURCES = ("pmc_vqa", "pmc_vqa_clean", "pmc_vqa_2")

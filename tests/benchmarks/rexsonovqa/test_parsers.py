@@ -25,8 +25,8 @@ from medtune.data.raw.lettered_options import split_options
 from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.metric import ParsedReply
-from tests.answers import generated
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
+from tests.eval.answers import generated
 from tests.eval.golden import recorded, rows
 from tests.eval.scoring.parsers.generated_replies import replies
 

@@ -19,8 +19,8 @@ from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from medtune.trainer.commands.cli import main
-from tests.answers import generated
 from tests.benchmarks.rexsonovqa.score_files import read_scored
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 ERRORS = ["none", "wrong_conclusion", "wrong_visual_evidence", "both_fail", "unknown"]

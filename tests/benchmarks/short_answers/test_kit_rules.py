@@ -16,8 +16,8 @@ from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
 from tests.benchmarks.short_answers.real_questions import real_questions, real_test_questions, right_replies
+from tests.eval.answers import generated
 from tests.golden.files import FACTS, shared_part
 from tests.soak import sample_and_all
 

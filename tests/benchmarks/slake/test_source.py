@@ -14,8 +14,8 @@ from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
-from tests.answers import generated
 from tests.benchmarks.short_answers.real_questions import real_questions
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 

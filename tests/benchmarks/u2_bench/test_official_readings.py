@@ -41,8 +41,8 @@ from medtune.data.types import Question
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
 from tests.benchmarks.u2_bench import generated_replies
+from tests.eval.answers import generated
 from tests.soak import sample_and_all
 
 

@@ -14,8 +14,8 @@ from medtune.eval.benchmark import MAX_LEVELS
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
+from tests.eval.answers import generated
 from tests.own_questions import KINDS, Kind, own_question
 
 VQA = find_benchmark("vqa")

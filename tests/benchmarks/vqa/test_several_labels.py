@@ -23,8 +23,8 @@ from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, joined_labels, l
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions
 from medtune.trainer.recipe.read import read_recipe
-from tests.answers import generated
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
+from tests.eval.answers import generated
 
 VQA = find_benchmark("vqa")
 NAMES = ("cyst", "mass", "no finding", "shadow")

@@ -26,7 +26,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval
-from tests.answers import generated
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
 LABEL = DataLabel(provenance="released", prompts="ours")

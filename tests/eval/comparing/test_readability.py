@@ -18,8 +18,8 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from tests.answers import generated, wrong
 from tests.eval.answerers import groups, questions
+from tests.eval.answers import generated, wrong
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
 

@@ -13,7 +13,7 @@ from medtune.eval.judge.verdicts import judge_predictions, with_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.intervals import METHOD
-from tests.answers import generated
+from tests.eval.answers import generated
 
 PHRASE = Question(
     "p", "m", "Which kind?", (), "cyst", "text", "p",

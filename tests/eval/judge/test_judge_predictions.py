@@ -11,7 +11,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.judge.verdicts import Judging, judge_predictions, read_verdicts, verdicts_path, with_verdicts
 from medtune.eval.scoring.score import score_phase
-from tests.answers import generated
+from tests.eval.answers import generated
 
 REX = find_benchmark("rexsonovqa")
 TASK = REX.judging

@@ -8,7 +8,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.metrics.unparsable_share import metric as unparsable_share
-from tests.answers import generated
+from tests.eval.answers import generated
 
 LABELS = ("a", "b", "c", "d")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=1, max_size=40)

@@ -23,7 +23,7 @@ from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.score import score_phase
 from medtune.models.weights.assets import AssetError, IndexFile, from_index
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.eval.golden import close, recorded
 from tests.own_questions import own_question
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.predictions.files import format_line, parse_line, read_predictions, replace_file
-from tests.answers import generated
+from tests.eval.answers import generated
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

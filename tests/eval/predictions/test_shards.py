@@ -17,7 +17,7 @@ from medtune.eval.predictions.files import (
     shard_path,
     stored_predictions,
 )
-from tests.answers import generated
+from tests.eval.answers import generated
 
 
 def said(number: int, text: str = "benign") -> Prediction:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Condition, Prediction, Question
-from tests.answers import generated, wrong
+from tests.eval.answers import generated, wrong
 
 BUSI = find_benchmark("busi")
 LABELS = ("benign", "malignant", "normal")

@@ -27,7 +27,7 @@ from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.cli import main
 from medtune.trainer.training.loggers import phase_metrics
-from tests.answers import generated, wrong
+from tests.eval.answers import generated, wrong
 from tests.eval.audit.world import row
 from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, passes
 from tests.eval.report.folders import LABEL, write_run

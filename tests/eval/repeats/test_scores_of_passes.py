@@ -18,7 +18,7 @@ from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import mean_tables, score_phase, score_rows
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.intervals import mean_interval
-from tests.answers import generated, wrong
+from tests.eval.answers import generated, wrong
 from tests.eval.free_answers import FREE, Said, asked, predicted
 from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, LABELS, passes
 

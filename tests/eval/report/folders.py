@@ -21,7 +21,7 @@ from medtune.eval.results.build import results_file, scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from tests.answers import likelihood, wrong
+from tests.eval.answers import likelihood, wrong
 from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")

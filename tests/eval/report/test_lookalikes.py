@@ -17,7 +17,7 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report
 from medtune.eval.results.build import gain_table
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from tests.answers import likelihood, wrong
+from tests.eval.answers import likelihood, wrong
 from tests.eval.report.folders import change_json, write_run
 from tests.twins import prepared_twins
 

@@ -19,7 +19,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.answer_classes import ByTask, TaskClasses, classes_by_task
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.eval.statistics.intervals import mean_interval, wilson
-from tests.answers import generated
+from tests.eval.answers import generated
 
 LABELS = ("benign", "malignant", "normal")
 

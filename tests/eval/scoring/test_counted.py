@@ -9,7 +9,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.counted import NO_REPLY_ASKED, NOT_ABOUT, WAITS, counted, reads_replies_alone
 from medtune.eval.scoring.score import parts, score_rows
-from tests.answers import generated
+from tests.eval.answers import generated
 
 CLOSED = Question("c", "m1", "Is a mass seen?", ("yes", "no"), "no", "yes_no", "p1")
 FREE = Question("o", "m2", "Which organ?", (), "liver", "text", "p2")

@@ -11,7 +11,7 @@ from num2words import num2words
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
 from medtune.eval.scoring.score import score_phase
-from tests.answers import generated
+from tests.eval.answers import generated
 
 VQA = find_benchmark("vqa")
 ORGANS = ("liver", "left lung", "spleen", "normal heart", "abnormal heart", "a cyst", "no lesion", "nodule")

@@ -7,7 +7,7 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
-from tests.answers import generated
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
 ASKED = [

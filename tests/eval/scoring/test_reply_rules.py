@@ -11,7 +11,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.reply_rules import TITLE, ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
-from tests.answers import generated
+from tests.eval.answers import generated
 
 LABELS = ("benign", "normal")
 ASKED = [Question(f"q{n}", f"m{n}", "Which?", LABELS, LABELS[n % 2], "choice", f"p{n}") for n in range(4)]

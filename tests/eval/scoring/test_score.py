@@ -11,8 +11,8 @@ from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.intervals import wilson
-from tests.answers import generated
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
 FOUND = groups(8)

@@ -18,7 +18,7 @@ from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
 from tests.eval.run_facts import run_facts
 

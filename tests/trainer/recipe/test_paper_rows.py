@@ -20,7 +20,7 @@ from medtune.trainer.recipe.check import as_published, departure_from_published,
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.studies.study import OpenedStudy, StudyRow, open_study
-from tests.answers import generated
+from tests.eval.answers import generated
 
 PAPERS = ("fetal_gauge", "ctlesionvqa", "u2_bench", "rexsonovqa")
 RECIPES = {

@@ -29,8 +29,8 @@ from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SID
 from medtune.trainer.training.dashboard.logger import confusion_pairs
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import build_loggers, logged_config, shows_images
-from tests.answers import generated
 from tests.eval.answerers import question
+from tests.eval.answers import generated
 from tests.trainer.conftest import Nano, Told, json_of
 from tests.trainer.training.wandb_file import OfflineRun
 

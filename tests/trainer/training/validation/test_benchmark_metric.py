@@ -17,7 +17,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
-from tests.answers import generated
+from tests.eval.answers import generated
 from tests.ranks import run_ranks
 
 NAMES = catalog.names(catalog.BENCHMARKS)
