@@ -59,6 +59,7 @@ class Comparison(CompareFile):
     overall: Difference
     by_task: Mapping[str, Difference]
     thinking: tuple[str, str]  # How each side's thoughts were set (`About.thinking`).
+    higher_is_better: bool
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -95,6 +96,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         only_second=len(found[1].keys() - found[0].keys()),
         neither=len(ids - found[0].keys() - found[1].keys()),
         reworded=sum(_is_reworded(*pair) for pair in pairs),
+        higher_is_better=benchmark.higher_is_better,
         overall=_difference(pairs, level_gain(*_sides(pairs), benchmark.primary_metric, seed=seed), benchmark),
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
