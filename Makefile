@@ -31,13 +31,13 @@ $(BARE): pyproject.toml constraints.txt $(HASHES)
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --report $(VENV)/bare.json --editable .
-	@$(if $(HASHES),$(HELD) $(VENV)/bare.json)
+	@$(if $(HASHES),$(HELD) $(VENV)/bare.json || { rm -rf $(VENV); false; })
 	@$(COMPILE)
 	@touch $@
 
 $(READY): $(BARE)
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --report $(VENV)/dev.json --editable '.[dev]'
-	@$(if $(HASHES),$(HELD) $(VENV)/dev.json)
+	@$(if $(HASHES),$(HELD) $(VENV)/dev.json || { rm -rf $(VENV); false; })
 	@$(COMPILE)
 	@touch $@
 
