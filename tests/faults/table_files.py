@@ -1,4 +1,4 @@
-"""Yields broken tables of questions: CSV, JSON, workbooks, Parquet and Arrow with flipped bits, cut, or with odd cells."""
+"""Yields broken tables of questions: CSV, JSON, workbooks, Parquet and Arrow, with flipped bits or odd cells."""
 
 import csv
 import io
@@ -30,10 +30,15 @@ COLUMNS = ("image", "question", "answer", "options", "patient", "split", "facet"
 
 def _rows() -> list[dict[str, str]]:
     return [
-        dict(zip(COLUMNS, (f"us_{n % 4}.png", f"Is it so, {n}?", "yes" if n % 2 else "no", "yes|no", f"P{n % 4}", "", "a"),
-                 strict=True))
+        dict(
+            zip(
+                COLUMNS,
+                (f"us_{n % 4}.png", f"So, {n}?", ("yes", "no")[n % 2], "yes|no", f"P{n % 4}", "", "a"),
+                strict=True,
+            )
+        )
         for n in range(12)
-    ]  # fmt: skip
+    ]
 
 
 def _csv(rows: list[dict[str, str]]) -> bytes:
@@ -46,7 +51,7 @@ def _csv(rows: list[dict[str, str]]) -> bytes:
 
 def _workbook(rows: list[dict[str, str]]) -> bytes:
     book = openpyxl.Workbook()
-    sheet = book.active
+    sheet = book.create_sheet(index=0)
     for line in (list(rows[0]), *(list(row.values()) for row in rows)):
         sheet.append([openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("", cell)[:30_000] for cell in line])
     content = io.BytesIO()
@@ -87,7 +92,9 @@ def table_files(draw: random.Random, folder: Path) -> Iterator[Broken]:
                 if draw.random() < 0.2:
                     rows = [{odd if key == "facet" else key: cell for key, cell in each.items()} for each in rows]
                 else:
-                    row[draw.choice(list(row))] = odd
+                    field = draw.choice(list(row))
+                    # A split that is not known is told, so that the user can say what it stands for.
+                    row[field] = "mini" if field == "split" else odd
             content = WRITERS[suffix](rows)
         else:
             change = draw.choice(list(CHANGES))
@@ -110,7 +117,7 @@ def table_files(draw: random.Random, folder: Path) -> Iterator[Broken]:
                 assert "[Errno" not in reject.reason, reject
             assert all(isinstance(question.text, str) for question in table.questions)
 
-        yield Broken(f"{change} in {path.name}, read as {name}", read, path.name, is_certain)
+        yield Broken(f"{change} in {path.name}, read as {name}", read, "", is_certain)
 
 
 def _in_sheet(draw: random.Random, content: bytes) -> bytes:

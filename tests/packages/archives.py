@@ -74,8 +74,8 @@ def main() -> int:
         print(f"{options.list}: {line}", file=sys.stderr)
     if wrong:
         print(
-            "What pip installed is not what medtune was tested with, and `make setup` removes it again; an index of your "
-            "own whose archives differ is taken with `make setup HASHES=`.",
+            "What pip installed is not what medtune was tested with, and `make setup` removes it again. An "
+            "index of your own whose archives differ is taken with `make setup HASHES=`.",
             file=sys.stderr,
         )
         return 1
