@@ -26,6 +26,7 @@ from medtune.benchmarks.vqa.conversation import (
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
+from medtune.data.json_text import json_value
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.rows import Row
@@ -225,7 +226,7 @@ class RowReader:
         value = row.values.get(column)
         if isinstance(value, str) and value.strip().startswith("["):
             with suppress(ValueError):
-                value = json.loads(value)
+                value = json_value(value)
         if isinstance(value, list):
             texts = list(dict.fromkeys(filter(None, (self._simple(row, each, column) for each in value))))
             if len(texts) != 1:
@@ -288,7 +289,10 @@ class RowReader:
         said = self._text(row, roles.SPLIT)
         if not said or self.said.unanswered:
             return of_file
-        stated = split_named(said, self.said.splits) or LEFT_OUT
+        try:
+            stated = split_named(said, self.said.splits) or LEFT_OUT
+        except ValueError as error:
+            raise ValueError(f"{row.place.file}, row {row.place.row}: {error}") from None
         if of_file is not None and stated not in (of_file, LEFT_OUT):
             raise row.place.error(
                 f"the row says that it is {stated}, the name of its file says {of_file}. Correct one of them, or leave "

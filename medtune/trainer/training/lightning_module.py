@@ -9,7 +9,6 @@ Shape legend: T target tokens.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +22,7 @@ from lightning.pytorch.strategies import DeepSpeedStrategy, ModelParallelStrateg
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from medtune.data.json_text import json_value
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
@@ -307,7 +307,7 @@ class FineTuning(pl.LightningModule):
         `medtune score` takes a file of such lines. Lightning cannot collect frozen dataclasses.
         """
         answered = self._asker.answered(batch)
-        return [json.loads(format_line(prediction)) for each in answered for prediction in each.predictions]
+        return [json_value(format_line(prediction)) for each in answered for prediction in each.predictions]
 
     def on_validation_epoch_end(self) -> None:
         """Logs the metrics of the validation: val/loss, val/token_accuracy, val/choice_accuracy, val/f1 and so on."""
