@@ -31,6 +31,7 @@ from medtune.trainer.runs.finished_run import answered_of
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import ASKED, asked_hash, data_facts
 from medtune.trainer.time_left import TimeLeft
+from medtune.trainer.training.dashboard.further_loggers import refuse_missing_boards
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.wandb_reach import Mode, wandb_mode
@@ -180,6 +181,7 @@ def open_experiment(
         refuse_unfit(recipe, training=training)
         if not resume:
             refuse_long_questions(recipe, prepared, benchmark, training_sets, limit=limit)
+        refuse_missing_boards(recipe.log)
         experiment = replace(experiment, wandb=wandb_mode(recipe.log))
         said = begin_or_resume(
             folder,

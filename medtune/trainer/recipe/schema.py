@@ -28,6 +28,7 @@ FOREIGN = "foreign"
 STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
 """The keys whose values a stage takes from `train` if it does not give them itself."""
 
+Board = Literal["tensorboard", "mlflow"]
 Evaluations = tuple[Literal["zero_shot", "val", "final"], ...]
 StrategyName = Literal[
     "auto", "ddp", "fsdp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_2_offload", "deepspeed_stage_3",
@@ -352,6 +353,8 @@ class LogBlock:
 
     Attributes:
         wandb: Whether W&B is used; auto is online if a key is set, and offline otherwise.
+        to: Dashboards that get the same curves, beside W&B, whose field is `wandb`: tensorboard writes into the run's
+            folder, mlflow to the server that MLFLOW_TRACKING_URI names, or else into the run's folder.
         project: Name of the project on W&B.
         every_steps: Optimizer steps between two points of the loss curve.
         images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
@@ -362,6 +365,7 @@ class LogBlock:
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
+    to: tuple[Board, ...] = ()
     project: Annotated[str, PROJECT] = "medtune"
     every_steps: Count = 1
     images: Literal["auto", "always", "never"] = "auto"
