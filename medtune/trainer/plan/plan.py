@@ -14,7 +14,7 @@ from medtune.models.media_reader import loader_bytes
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import logical_size, quantize_language, set_types, stored_bytes
-from medtune.trainer.losses import find_loss
+from medtune.trainer.losses import rehearsed_loss
 from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,
@@ -205,7 +205,7 @@ class Planner:
             rehearsal = self._rehearsals[key[2:]]
             media = self._media(rehearsal.model, recipe, size.media)
             if what == "train":
-                return rehearsal.train(size, media, find_loss(recipe.train.loss))
+                return rehearsal.train(size, media, rehearsed_loss(recipe.train.loss))
             return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
             return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"

@@ -23,6 +23,7 @@ from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.launch.held import refuse_lost
 from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.runs.saved_states import drop_older, make_room, read_sealed, sealed
+from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
@@ -260,6 +261,6 @@ def _pieces(trainer: pl.Trainer, module: FineTuning, optimizer: OptimizerTensors
     return held
 
 
-def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage]]:
+def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage | StartWeights]]:
     every: Any = trainer
-    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage)]
+    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage | StartWeights)]

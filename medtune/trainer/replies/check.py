@@ -1,0 +1,100 @@
+"""Refuses settings of draws and pairs with which no stage could learn, and says what its replies are paid."""
+
+from collections.abc import Sequence
+
+from medtune.data.types import Question
+from medtune.eval.scoring.reply_score import ReplyScore, refuse_unscored
+from medtune.trainer.losses import find_loss, learns_from, steps_per_draw
+from medtune.trainer.recipe.replies import ReplySettings
+from medtune.trainer.recipe.schema import Recipe, Stage
+from medtune.trainer.replies.prompts import REJECTED, has_pair
+from medtune.trainer.rewards import WeighedRewards, refuse_unknown
+from medtune.trainer.training.mixture import TrainingSet
+from medtune.trainer.training.stages import training_groups
+
+
+def check_losses(recipe: Recipe) -> None:
+    """Refuses losses that are not there, and settings of draws and pairs that no stage could use."""
+    reads = False
+    for number, stage in enumerate(recipe.stages):
+        find_loss(stage.loss)
+        if learns_from(stage.loss) == "answers":
+            continue
+        reads = True
+        _check_stage(recipe, stage, block=f"train.stages.{number}" if recipe.train.stages else "train")
+    if not reads and recipe.train.replies != ReplySettings():
+        raise ValueError(
+            f"train.replies is set, and train.loss.name {recipe.train.loss.name!r} learns the true answers; leave it "
+            "out, or take a loss over draws (grpo) or pairs (dpo)"
+        )
+
+
+def _check_stage(recipe: Recipe, stage: Stage, *, block: str) -> None:
+    settings, name = stage.replies, f"{block}.loss.name is {stage.loss.name!r}"
+    if recipe.model.endpoint is not None:
+        raise ValueError(f"{name}, and model.endpoint names a served model, which is not trained; leave one of them out")
+    if stage.micro_batch_tokens is not None:
+        raise ValueError(
+            f"{block}.micro_batch_tokens is {stage.micro_batch_tokens} and {name}, whose replies have no length before "
+            f"they are drawn or chosen; give {block}.micro_batch_size"
+        )
+    if draws(stage):
+        refuse_unknown(settings.reward)
+    every = steps_per_draw(stage)
+    lengths = {
+        f"{block}.max_steps": stage.max_steps,
+        "eval.every_steps": recipe.eval.every_steps,
+        "train.save_every_steps": recipe.train.save_every_steps,
+    }
+    for field, steps in lengths.items():
+        if steps is not None and steps % every:
+            raise ValueError(
+                f"{field} is {steps} and {block}.replies.num_iterations is {every}: states are saved and questions asked "
+                f"between two draws; make {field} a multiple of it"
+            )
+
+
+def draws(stage: Stage) -> bool:
+    """Returns whether a stage learns from replies that the model draws."""
+    learns = learns_from(stage.loss)
+    return learns == "draws" or (learns == "pairs" and stage.replies.pairs == "draws")
+
+
+def rewards_of(stage: Stage, training_sets: Sequence[TrainingSet]) -> WeighedRewards:
+    """Returns what the draws of a stage are paid."""
+    scores = [ReplyScore(each.benchmark, stage.replies.metric) for each in training_sets]
+    return WeighedRewards(scores, stage.replies.reward)
+
+
+def replies_said(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None) -> list[str]:
+    """Returns a line for each stage that learns from draws or pairs; refuses questions that it could not learn from."""
+    return [
+        _said(recipe, stage, training_sets, limit=limit)
+        for stage in recipe.stages
+        if learns_from(stage.loss) != "answers"
+    ]
+
+
+def _said(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> str:
+    asked: list[list[Question]] = [
+        [question for group in training_groups(recipe, each.prepared, stage, limit=limit) for question in group.questions]
+        for each in training_sets
+    ]
+    settings = stage.replies
+    number = sum(map(len, asked))
+    if not draws(stage):
+        found = sum(has_pair(question, settings.pairs) for each in asked for question in each)
+        if not found:
+            need = (
+                f"brought a worse reply ({REJECTED!r}): prepare your table with --rejected COLUMN"
+                if settings.pairs == REJECTED
+                else "has two options or more: set train.replies.pairs=draws"
+            )
+            raise ValueError(f"train.replies.pairs is {settings.pairs!r}, and none of the {number:,} questions {need}")
+        return f"pairs of {settings.pairs}: {found:,} of {number:,} questions have one, the others are left out"
+    metrics = refuse_unscored(list(zip(rewards_of(stage, training_sets).scores, asked, strict=True)))
+    paid = ", ".join(f"{weight:g} x {name}" for name, weight in settings.reward.items())
+    scored = ", ".join(f"{name} for {count:,} questions" for name, count in metrics.items())
+    return (
+        f"{settings.draws} draws of up to {settings.max_new_tokens} tokens to each question, paid {paid} (score: {scored})"
+    )
