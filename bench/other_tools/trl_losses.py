@@ -7,15 +7,19 @@ It runs in an environment with trl 1.16.0 and needs nothing of medtune:
 
 import json
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
-from trl import DPOTrainer, GRPOTrainer
+from torch import Tensor
+from trl import DPOTrainer, GRPOTrainer  # type: ignore[import-not-found, unused-ignore]
 
 REPLIES, LONGEST, SEED = 6, 7, 0
-GRPO = (
+GRPO: tuple[Mapping[str, Any], ...] = (
     {"loss_type": "grpo", "importance_sampling_level": "token", "beta": 0.0},
     {"loss_type": "grpo", "importance_sampling_level": "token", "beta": 0.1},
     {"loss_type": "grpo", "importance_sampling_level": "token", "beta": 0.1, "epsilon_high": 0.6},
@@ -23,10 +27,14 @@ GRPO = (
     {"loss_type": "dr_grpo", "importance_sampling_level": "token", "beta": 0.0},
     {"loss_type": "dr_grpo", "importance_sampling_level": "token", "beta": 0.04},
 )
-DPO = ({"loss_type": "sigmoid", "beta": 0.1}, {"loss_type": "sigmoid", "beta": 0.5}, {"loss_type": "ipo", "beta": 0.1})
+DPO: tuple[Mapping[str, Any], ...] = (
+    {"loss_type": "sigmoid", "beta": 0.1},
+    {"loss_type": "sigmoid", "beta": 0.5},
+    {"loss_type": "ipo", "beta": 0.1},
+)
 
 
-def numbers() -> dict[str, torch.Tensor]:
+def numbers() -> dict[str, Tensor]:
     """Returns log-probabilities now, when drawn and at the start, the mask of the replies' tokens, and advantages."""
     draw = torch.Generator().manual_seed(SEED)
     now = -torch.rand(REPLIES, LONGEST, generator=draw) * 3
@@ -40,7 +48,7 @@ def numbers() -> dict[str, torch.Tensor]:
     }
 
 
-def grpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[list[float]]]:
+def grpo(held: dict[str, Tensor], settings: Mapping[str, Any]) -> tuple[float, list[list[float]]]:
     """Returns GRPOTrainer's loss and its gradient by the log-probabilities."""
     now = held["now"].clone().requires_grad_()
     epsilon = settings.get("epsilon", 0.2)
@@ -51,7 +59,7 @@ def grpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[lis
         loss_type=settings["loss_type"], epsilon_low=epsilon, epsilon_high=settings.get("epsilon_high", epsilon),
         args=SimpleNamespace(use_bias_correction_kl=False, delta=None), max_completion_length=LONGEST + 2,
         model=SimpleNamespace(training=True), current_gradient_accumulation_steps=1, _entropy_bonus_enabled=False,
-        _metrics={"train": __import__("collections").defaultdict(list)},
+        _metrics={"train": defaultdict(list)},
         accelerator=SimpleNamespace(
             gather=lambda each: each, reduce=lambda each, **_: each, num_processes=1
         ),
@@ -62,10 +70,10 @@ def grpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[lis
         "advantages": held["advantages"], "old_per_token_logps": held["old"], "ref_per_token_logps": held["start"],
     })  # fmt: skip
     loss.backward()
-    return loss.item(), now.grad.tolist()
+    return loss.item(), _gradient(now)
 
 
-def dpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[list[float]]]:
+def dpo(held: dict[str, Tensor], settings: Mapping[str, Any]) -> tuple[float, list[list[float]]]:
     """Returns DPOTrainer's loss of the pairs (0, 1), (2, 3) and so on, and its gradient."""
     order = [*range(0, REPLIES, 2), *range(1, REPLIES, 2)]
     now = held["now"].clone().requires_grad_()
@@ -73,13 +81,17 @@ def dpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[list
     start = (held["start"] * held["mask"]).sum(1)[order].chunk(2)
     nothing = torch.zeros(REPLIES, LONGEST)
     outputs = SimpleNamespace(
-        log_probs=(now * held["mask"])[order], entropy=nothing, mean_logits=nothing, is_top1=nothing.bool(), aux_loss=None
+        log_probs=(now * held["mask"])[order],
+        entropy=nothing,
+        mean_logits=nothing,
+        is_top1=nothing.bool(),
+        aux_loss=None,
     )
     trainer = SimpleNamespace(
         model=SimpleNamespace(training=True), aux_loss_enabled=False, ld_alpha=None, precompute_ref_logps=True,
         f_divergence_type="reverse_kl", beta=settings["beta"], loss_types=[settings["loss_type"]], loss_weights=[1.0],
         label_smoothing=0.0, use_weighting=False,
-        _metrics={"train": __import__("collections").defaultdict(list)}, _total_train_tokens=0, _tp_size=1,
+        _metrics={"train": defaultdict(list)}, _total_train_tokens=0, _tp_size=1,
         accelerator=SimpleNamespace(
             device=torch.device("cpu"), gather_for_metrics=lambda each: each, gather=lambda each: each
         ),
@@ -88,7 +100,13 @@ def dpo(held: dict[str, torch.Tensor], settings: dict) -> tuple[float, list[list
               "ref_chosen_logps": start[0], "ref_rejected_logps": start[1]}  # fmt: skip
     loss = DPOTrainer._compute_loss(trainer, lambda **_: outputs, inputs, False)
     loss.backward()
-    return loss.item(), now.grad.tolist()
+    return loss.item(), _gradient(now)
+
+
+def _gradient(now: Tensor) -> list[list[float]]:
+    assert now.grad is not None
+    found: list[list[float]] = now.grad.tolist()
+    return found
 
 
 def main() -> None:

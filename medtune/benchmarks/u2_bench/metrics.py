@@ -221,7 +221,7 @@ def u2_score() -> Metric:
 
 
 def reply_score(row: ParsedReply) -> float:
-    """Returns what one reply adds to its task's term of the U2-Score: right or not, 1 - the error of a value, BLEU-4."""
+    """Returns what one reply adds to its task's term of the U2-Score: right or not, 1 - a value's error, BLEU-4."""
     return by_blocks(u2_of).value([row])
 
 

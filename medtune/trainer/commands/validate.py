@@ -32,7 +32,7 @@ from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
-from medtune.trainer.losses import loss_said
+from medtune.trainer.losses import learns_from, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
@@ -304,7 +304,10 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     if cut := cut_answers(data, assembled):
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
-    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    learnt = (
+        "[[learnt]]" if learns_from(stage.loss) == "answers" else "[[the true answer]], in whose place replies stand"
+    )
+    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: {learnt}, (visual tokens)")
     print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
 
 

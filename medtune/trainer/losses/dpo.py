@@ -17,18 +17,14 @@ LEARNS_FROM = "pairs"
 
 
 def loss(
-    read: Targets,
-    batch: MicroBatch,
-    *,
-    beta: Positive = 0.1,
-    loss_type: Literal["sigmoid", "ipo"] = "sigmoid",
+    read: Targets, batch: MicroBatch, *, beta: Positive = 0.1, loss_type: Literal["sigmoid", "ipo"] = "sigmoid"
 ) -> PerReply:
     """Returns the loss of each pair, at both of its replies; settings have the names of TRL's DPOConfig.
 
     Args:
         beta: How strongly the model is held at the one with which the stage began; in IPO the margin is 1 / (2 beta).
-        loss_type: The logistic loss of the margin (sigmoid), or its squared distance from the wanted one (ipo), in which
-            a reply counts with the mean over its tokens.
+        loss_type: The logistic loss of the margin (sigmoid), or its squared distance from the wanted one (ipo), where a
+            reply counts with the mean over its tokens.
 
     Source: Rafailov et al., DPO (arXiv:2305.18290), equation 7; Azar et al., IPO (arXiv:2310.12036), equation 17;
     TRL 1.16.0, DPOTrainer, for IPO's mean over tokens.
@@ -42,10 +38,7 @@ def loss(
     counted = batch.num_counted
     better_P, worse_P = gain_N[0:counted:2], gain_N[1:counted:2]
     margin_P = better_P - worse_P
-    if loss_type == "ipo":
-        lowered_P = (margin_P - 1 / (2 * beta)) ** 2
-    else:
-        lowered_P = -logsigmoid(beta * margin_P)
+    lowered_P = (margin_P - 1 / (2 * beta)) ** 2 if loss_type == "ipo" else -logsigmoid(beta * margin_P)
     borrowed_N = gain_N[counted:] * 0
     watched = {"margin": margin_P, "better_first": (margin_P > 0).float(), "better": better_P, "worse": worse_P}
     return PerReply(

@@ -32,7 +32,9 @@ def check_losses(recipe: Recipe) -> None:
 def _check_stage(recipe: Recipe, stage: Stage, *, block: str) -> None:
     settings, name = stage.replies, f"{block}.loss.name is {stage.loss.name!r}"
     if recipe.model.endpoint is not None:
-        raise ValueError(f"{name}, and model.endpoint names a served model, which is not trained; leave one of them out")
+        raise ValueError(
+            f"{name}, and model.endpoint names a served model, which is not trained; leave one of them out"
+        )
     if stage.micro_batch_tokens is not None:
         raise ValueError(
             f"{block}.micro_batch_tokens is {stage.micro_batch_tokens} and {name}, whose replies have no length before "
@@ -49,8 +51,8 @@ def _check_stage(recipe: Recipe, stage: Stage, *, block: str) -> None:
     for field, steps in lengths.items():
         if steps is not None and steps % every:
             raise ValueError(
-                f"{field} is {steps} and {block}.replies.num_iterations is {every}: states are saved and questions asked "
-                f"between two draws; make {field} a multiple of it"
+                f"{field} is {steps} and {block}.replies.num_iterations is {every}: states are saved and questions "
+                f"asked between two draws; make {field} a multiple of it"
             )
 
 
@@ -58,6 +60,11 @@ def draws(stage: Stage) -> bool:
     """Returns whether a stage learns from replies that the model draws."""
     learns = learns_from(stage.loss)
     return learns == "draws" or (learns == "pairs" and stage.replies.pairs == "draws")
+
+
+def replies_at_once(stage: Stage) -> tuple[int, int]:
+    """Returns how many replies are drawn to a question, and the largest length of one in tokens; zeros if none are."""
+    return (stage.replies.draws, stage.replies.max_new_tokens) if draws(stage) else (0, 0)
 
 
 def rewards_of(stage: Stage, training_sets: Sequence[TrainingSet]) -> WeighedRewards:
@@ -77,7 +84,11 @@ def replies_said(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit:
 
 def _said(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> str:
     asked: list[list[Question]] = [
-        [question for group in training_groups(recipe, each.prepared, stage, limit=limit) for question in group.questions]
+        [
+            question
+            for group in training_groups(recipe, each.prepared, stage, limit=limit)
+            for question in group.questions
+        ]
         for each in training_sets
     ]
     settings = stage.replies
@@ -95,6 +106,5 @@ def _said(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *,
     metrics = refuse_unscored(list(zip(rewards_of(stage, training_sets).scores, asked, strict=True)))
     paid = ", ".join(f"{weight:g} x {name}" for name, weight in settings.reward.items())
     scored = ", ".join(f"{name} for {count:,} questions" for name, count in metrics.items())
-    return (
-        f"{settings.draws} draws of up to {settings.max_new_tokens} tokens to each question, paid {paid} (score: {scored})"
-    )
+    drawn = f"{settings.draws} draws of up to {settings.max_new_tokens} tokens to each question"
+    return f"{drawn}, paid {paid} (score: {scored})"

@@ -83,6 +83,7 @@ class ReplyLearning:
             self._kept[batch.within] = found
         else:
             found = self._kept[batch.within]
+            found = found._replace(replies=found.replies._replace(num_drawn=0))
         return MicroBatch(
             number=batch.number,
             rows=found.rows,
@@ -134,7 +135,8 @@ class ReplyLearning:
                 start_T = model(rows, began, lambda read: read.logprobs(temperature))
         advantage_N = torch.tensor([*(each.advantage for each in counted), *(0.0 for _ in spare)], device=device)
         most = self._settings.max_new_tokens
-        known = LearntReplies(advantage_N, old_T, start_T, temperature, most)
+        drawn = self._settings.draws * len(batch.question_ids) if self._draws else 0
+        known = LearntReplies(advantage_N, old_T, start_T, temperature, most, drawn)
         teaches = bool(counted) and (self._learns == "pairs" or any(each.advantage for each in counted))
         return _Learnt(rows, len(advantage_N), len(counted), teaches, known)
 
@@ -159,7 +161,12 @@ class ReplyLearning:
         return groups, [(shown, draws[0][0]) for (_, shown), draws in zip(asked, replies, strict=True)]
 
     def _replies(
-        self, asked: Sequence[tuple[AskedPrompt, int | None]], encoded: Encoded | None, device: torch.device, *, step: int
+        self,
+        asked: Sequence[tuple[AskedPrompt, int | None]],
+        encoded: Encoded | None,
+        device: torch.device,
+        *,
+        step: int,
     ) -> list[list[tuple[Layout, Paid]]]:
         """Returns the draws to each question with what they are paid."""
         settings, rewards = self._settings, self.rewards
@@ -180,9 +187,7 @@ class ReplyLearning:
             for draw in range(settings.draws)
         ]
         # A question that stands twice in a step draws alike both times.
-        said = {
-            (each.request.question.id, each.request.repeat): each for each in answerer.replies(requests, encoded)
-        }
+        said = {(each.request.question.id, each.request.repeat): each for each in answerer.replies(requests, encoded)}
         found: list[list[tuple[Layout, Paid]]] = []
         for each, _ in asked:
             mine = [said[each.question.id, draw] for draw in range(settings.draws)]
@@ -231,4 +236,3 @@ class ReplyLearning:
             ]
             for group in batch.groups
         ]
-

@@ -107,7 +107,9 @@ def has_pair(question: Question, pairs: Pairs | None) -> bool:
 def known_replies(question: Question, prompt: Prompt, pairs: Pairs | None) -> tuple[str, ...]:
     """Returns the true answer and the worse replies that stand in the data; none where replies are drawn."""
     if pairs == "options":
-        wrong = (said for option, said in zip(question.options, prompt.choices, strict=True) if option != question.answer)
+        wrong = (
+            said for option, said in zip(question.options, prompt.choices, strict=True) if option != question.answer
+        )
         return (prompt.target, *wrong)
     return (prompt.target, question.printed[REJECTED]) if pairs == "rejected" else ()
 

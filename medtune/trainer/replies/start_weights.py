@@ -36,8 +36,9 @@ class StartWeights(Callback):
         if not self._values:
             if trainer.global_step:
                 raise ValueError(
-                    "the loss compares the model with the one with which its training began, whose weights a checkpoint "
-                    "of Lightning's does not hold: go on with `medtune run --resume`, or set train.loss.settings.beta=0"
+                    "the loss compares the model with the one with which its training began, whose weights no "
+                    "checkpoint of Lightning's holds: go on with `medtune run --resume`, or set "
+                    "train.loss.settings.beta=0"
                 )
             self.make()
 

@@ -53,7 +53,7 @@ class WeighedRewards:
             max_new_tokens=most,
             has_ended=prediction.finish_reason == "stop",
         )
-        parts = {name: _number(name, question, drawn) for name in self.weights}
+        parts = {name: number_of(name, question, drawn) for name in self.weights}
         return Paid(sum(self.weights[name] * value for name, value in parts.items()), parts, drawn)
 
 
@@ -84,7 +84,8 @@ def find_reward(name: str) -> Reward:
         raise ValueError(f"{FIELD}: {error}") from error
 
 
-def _number(name: str, question: Question, drawn: DrawnReply) -> float:
+def number_of(name: str, question: Question, drawn: DrawnReply) -> float:
+    """Returns what a reward pays a reply; refuses what is no finite number."""
     value = find_reward(name)(question, drawn)
     if not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(

@@ -96,6 +96,7 @@ class LearntReplies(NamedTuple):
     start_logprobs_T: Tensor | None  # The same by the weights with which the stage began; None where none are wanted.
     temperature: float  # The temperature of all log-probabilities.
     max_new_tokens: int
+    num_drawn: int = 0  # The replies that were drawn for this pass, those that nothing is learnt from among them.
 
 
 class MicroBatch(NamedTuple):
@@ -186,9 +187,7 @@ class MicroBatches(Dataset[Any]):
     def packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
         """Returns the sequences of groups, each of which shows media from a number on, as rows of trees."""
         share_prefix, tokens = self.sequences.share_prefix, self._row_tokens
-        return packed(
-            layouts, shown, share_prefix=share_prefix, row_tokens=tokens, pad_id=self.sequences.family.pad_id
-        )
+        return packed(layouts, shown, share_prefix=share_prefix, row_tokens=tokens, pad_id=self.sequences.family.pad_id)
 
     def step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
         """Returns the sequences of all groups of a step."""
@@ -316,13 +315,7 @@ def stage_order(
 
 
 def micro_batches(
-    mixture: Mixture,
-    order: GroupOrder,
-    assembled: Assembled,
-    *,
-    rank: int,
-    both_kinds: bool,
-    make: Make | None = None,
+    mixture: Mixture, order: GroupOrder, assembled: Assembled, *, rank: int, both_kinds: bool, make: Make | None = None
 ) -> MicroBatches:
     """Returns the micro-batches of one device in an order, made from the benchmarks' prompts in the model's layout."""
     packing = packing_of(assembled)

@@ -133,7 +133,12 @@ class QuestionData(pl.LightningDataModule):
             make = Prompts(self._stage)
             self._module.replies.rewards = rewards_of(self._stage, self._opened.training_sets)
         batches = micro_batches(
-            self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank, both_kinds=both_kinds, make=make
+            self._mixture,
+            plan.order,
+            self._module.assembled,
+            rank=trainer.global_rank,
+            both_kinds=both_kinds,
+            make=make,
         )
         sampler = ResumableOrder(
             epoch_steps=plan.epoch_steps,

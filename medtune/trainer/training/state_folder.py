@@ -21,9 +21,9 @@ from medtune.models.weights.divided_files import Piece, by_name, read_pieces, sa
 from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.launch.held import refuse_lost
+from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.runs.saved_states import drop_older, make_room, read_sealed, sealed
-from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
