@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Interval
 
-from medtune.data.bounds import Count, Positive
+from medtune.data.bounds import Count, Positive, Weight
 
 Pairs = Literal["options", "draws", "rejected"]
 
@@ -36,7 +36,7 @@ class ReplySettings:
     top_p: Annotated[float, Interval(gt=0, le=1)] = 1.0
     max_new_tokens: Count = 64
     num_iterations: Annotated[int, Interval(ge=1, le=64)] = 1
-    reward: dict[str, float] = field(default_factory=lambda: {"score": 1.0})
+    reward: dict[str, Weight] = field(default_factory=lambda: {"score": 1.0})
     metric: str | None = None
     scale_rewards: Literal["group", "none"] = "group"
     pairs: Pairs = "options"

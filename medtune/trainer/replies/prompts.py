@@ -43,7 +43,7 @@ class PromptBatch(NamedTuple):
     question_ids: tuple[str, ...]
 
 
-class Prompts:
+class PromptMaker:
     """Makes a stage's batches of prompts; as the `make` of MicroBatches, it runs in the processes that load data.
 
     Each question of the mixture has to have a pair, if the stage learns pairs.

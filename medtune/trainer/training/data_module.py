@@ -23,7 +23,7 @@ from medtune.trainer.recipe.check import check_recipe, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.replies.check import rewards_of
-from medtune.trainer.replies.prompts import Prompts, paired, pairs_of
+from medtune.trainer.replies.prompts import PromptMaker, paired, pairs_of
 from medtune.trainer.training.batches import learns_from_media_alone, loader, micro_batches, stage_order
 from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
@@ -130,7 +130,7 @@ class QuestionData(pl.LightningDataModule):
         both_kinds = learns_from_media_alone(self._stage) or divides_weights(trainer.strategy)
         make = None
         if self._module.replies is not None:
-            make = Prompts(self._stage)
+            make = PromptMaker(self._stage)
             self._module.replies.rewards = rewards_of(self._stage, self._opened.training_sets)
         batches = micro_batches(
             self._mixture,

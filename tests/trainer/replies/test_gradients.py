@@ -20,7 +20,7 @@ from medtune.trainer.recipe.replies import ReplySettings
 from medtune.trainer.recipe.schema import EvalBlock, Stage
 from medtune.trainer.replies import learning as reply_learning
 from medtune.trainer.replies.learning import ReplyLearning
-from medtune.trainer.replies.prompts import Prompts
+from medtune.trainer.replies.prompts import PromptMaker
 from medtune.trainer.rewards import DrawnReply, Paid, WeighedRewards
 from medtune.trainer.training.batches import MicroBatch, MicroBatches, Packing, packing_of
 from medtune.trainer.training.sampling import StepOrder
@@ -64,7 +64,7 @@ def _learnt(assembled: Assembled, groups: Sequence[MediaGroup], stage: Stage, *,
     order = StepOrder(data.row(), batch_size=len(groups), micro_batch_size=len(groups), world_size=1)
     packing = packing_of(assembled)
     batch = MicroBatches(
-        data, order, rank=0, family=assembled.family, transform=assembled.transform, make=Prompts(stage),
+        data, order, rank=0, family=assembled.family, transform=assembled.transform, make=PromptMaker(stage),
         share_prefix=packing.share_prefix, row_tokens=packing.row_tokens,
     )[0]  # fmt: skip
     replies = ReplyLearning(assembled, stage, limits=EvalBlock(), seed=3)
