@@ -151,8 +151,9 @@ def test_the_report_knows_which_way_an_error_is_better(
         change_json(run / "results.json", key, value=results[key])
     found = headline(read_run(run), num_patients=12)
     assert found.verdict == verdict
-    assert "(lower is better)" in found.sentences[0]
-    assert ("fell from" in found.sentences[0]) == (verdict == "gain")
+    assert "(lower is better)" in found.metric
+    assert found.before is not None
+    assert (float(found.before) > float(found.after)) == (before > after)
     assert any(each.startswith("The 95 % interval excludes zero, and the test that swaps") for each in found.sentences)
 
 

@@ -8,7 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from medtune.data.media.load import load_media
-from medtune.data.prepared.manifest import MANIFEST, MEDIA, QUESTIONS
+from medtune.data.prepared.manifest import (
+    MANIFEST,
+    MEDIA,
+    PROMPTS,
+    QUESTIONS,
+    read_manifest,
+    write_manifest,
+    write_prompts,
+)
+from medtune.data.prepared.question_rows import ORIGINS, read_origins
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, Image
 from tests.faults.harness import Broken
@@ -24,12 +33,15 @@ def prepared_files(draw: random.Random, folder: Path, *, whole: Path) -> Iterato
     mine = folder / "prepared"
     shutil.copytree(whole, mine)
     media = sorted(path for path in mine.rglob("*") if path.is_file() and path.suffix in (".png", ".jpg"))
+    write_prompts(mine, {"busi": "What does it show?"})
+    write_manifest(mine, read_manifest(whole))
     made = (mine / MANIFEST).read_bytes()
     older = json.dumps({name: value for name, value in json.loads(made).items() if name != "tables"}).encode()
     while True:
         is_older = draw.random() < _OLDER
         (mine / MANIFEST).write_bytes(older if is_older else made)
-        path = draw.choice((mine / QUESTIONS, mine / MEDIA, mine / MANIFEST, draw.choice(media)))
+        named = (QUESTIONS, MEDIA, ORIGINS, PROMPTS, MANIFEST)
+        path = draw.choice((*(mine / name for name in named), draw.choice(media)))
         change = draw.choice(CHANGES)
         content = path.read_bytes()
         damaged: bytes | None
@@ -38,7 +50,8 @@ def prepared_files(draw: random.Random, folder: Path, *, whole: Path) -> Iterato
         else:
             damaged = damaged_content(draw, content, change)
         # Of a manifest and of a picture there are bytes that say nothing.
-        is_certain = (path.suffix == ".arrow" and not is_older) or damaged is None or change == EXCHANGED
+        is_needed = damaged is None and path.name not in (ORIGINS, PROMPTS)
+        is_certain = (path.suffix == ".arrow" and not is_older) or is_needed or change == EXCHANGED
         yield Broken(
             f"{change} in {path.name}{' of an older folder' if is_older else ''}",
             partial(_read, mine, path, damaged),
@@ -62,6 +75,8 @@ def _read(folder: Path, path: Path, damaged: bytes | None) -> None:
     else:
         path.write_bytes(damaged)
     prepared = open_prepared(folder)
+    read_origins(folder, prepared.manifest.source)
+    assert prepared.templates is None or isinstance(prepared.templates, dict)
     for split in SPLITS:
         len(prepared.questions(split))
         for group in prepared.groups(split):

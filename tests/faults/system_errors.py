@@ -16,19 +16,22 @@ from medtune.trainer.commands.cli import main
 from tests.faults.harness import Broken
 
 ERRORS = ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EFBIG", "ENAMETOOLONG", "EISDIR", "EACCES", "EMFILE", "ENOENT")
+GONE = "the folder removed"
 _MOST_WRITES = 12
 """The refused file is one of the first so many that a command writes."""
 
 
 def system_errors(draw: random.Random, folder: Path, *, raw: Path, prepared: Path) -> Iterator[Broken]:
-    """Yields `prepare` and `eval`, each with one of the files that they write refused."""
+    """Yields `prepare` and `eval`, each with one of the files that they write refused, or with their folder removed."""
     while True:
-        out, name = folder / f"out_{draw.getrandbits(32):08x}", draw.choice(ERRORS)
-        verb = draw.choice(("prepare", "eval"))
+        out, name = folder / f"out_{draw.getrandbits(32):08x}", draw.choice((*ERRORS, GONE))
+        verb = draw.choice(("prepare", "eval", "run") if name == GONE else ("prepare", "eval"))
         arguments = {
             "prepare": ["prepare", "busi", "--from", str(raw), "--out", str(out)],
             "eval": ["eval", "nano_busi_lora", "--limit", "2", "--out", str(out), "--set", f"data.root={prepared}",
                      "log.wandb=disabled", "eval.max_new_tokens=2"],
+            "run": ["run", "nano_busi_lora", "--out", str(out), "--set", f"data.root={prepared}", "log.wandb=disabled",
+                    "train.max_steps=2", "eval.every_steps=2", "eval.max_new_tokens=2", "eval.questions=6"],
         }[verb]  # fmt: skip
         number = draw.randrange(_MOST_WRITES)
         read = partial(_refused, arguments, out, name=name, number=number)
@@ -37,12 +40,16 @@ def system_errors(draw: random.Random, folder: Path, *, raw: Path, prepared: Pat
 
 def _refused(arguments: list[str], out: Path, *, name: str, number: int) -> None:
     """Runs a command whose file number so much, of those that it writes, is refused; a run ends with 0 or in a line."""
-    code, left, opened = getattr(errno, name), [number], io.open
+    left, opened = [number], io.open
 
     def refusing(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
         if isinstance(file, str | os.PathLike) and {*mode} & {*"wxa+"} and out.name in os.fspath(file):
             left[0] -= 1
-            if left[0] == -1:
+            if left[0] == -1 and name == GONE:
+                for place in out.parent.glob(f"*{out.name}*"):
+                    shutil.rmtree(place, ignore_errors=True)
+            elif left[0] == -1:
+                code: int = getattr(errno, name)
                 raise OSError(code, os.strerror(code), os.fspath(file))
         return opened(file, mode, *rest, **named)
 

@@ -1,14 +1,17 @@
-"""Decodes the pixels of DICOM files, those in JPEG Lossless, JPEG-LS, HTJ2K and JPEG of 12 bits too.
+"""Decodes the pixels of DICOM files, those in JPEG Lossless, JPEG-LS, JPEG 2000, HTJ2K and JPEG of 12 bits too.
 
-pydicom and Pillow decode the other encodings. imagecodecs decodes these from a frame's bytes alone, so that no message
-of it can quote the patient, and ends no process over damaged ones, as GDCM for Python does.
+pydicom and Pillow decode the other encodings; Pillow reads not every JPEG 2000. imagecodecs decodes these from a
+frame's bytes alone, so that no message of it can quote the patient, and ends no process over damaged ones, as GDCM for
+Python does.
 
 Source: DICOM PS3.5 A.4 (transfer syntaxes) and 8.2 (compressed pixels).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 _END_OF_IMAGE, _PADDING = b"\xff\xd9", 16
-_SUBSAMPLED = "YBR_FULL_422"
+_DECODED_AS = {"YBR_FULL_422": "YBR_FULL", "YBR_RCT": "RGB", "YBR_ICT": "RGB"}
+"""The colours in which decoders give those that the header names."""
 _Decode = Callable[[bytes], NDArray[np.generic]]
 
 
@@ -50,13 +54,36 @@ def _decoder(dataset: Dataset) -> _Decode | None:
         return lambda frame: np.asarray(imagecodecs.jpeg8_decode(_whole(frame), colorspace=kept, outcolorspace=kept))
     if syntax in (uid.JPEGLSLossless, uid.JPEGLSNearLossless):
         return lambda frame: np.asarray(imagecodecs.jpegls_decode(frame))
+    if syntax in (uid.JPEG2000Lossless, uid.JPEG2000):
+        return lambda frame: np.asarray(imagecodecs.jpeg2k_decode(frame))
     if syntax in (uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL, uid.HTJ2K):
-        return lambda frame: np.asarray(imagecodecs.htj2k_decode(frame))
+        return _htj2k
     return None
 
 
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Raises what imagecodecs' decoder of HTJ2K meets within its callback, which Python would only print."""
+    met, shown, unraised = list[str](), sys.excepthook, sys.unraisablehook
+    sys.excepthook = lambda *told: met.append("damage")
+    sys.unraisablehook = lambda told: met.append("damage")
+    try:
+        yield
+    finally:
+        sys.excepthook, sys.unraisablehook = shown, unraised
+    if met:
+        raise ValueError("a frame is damaged")
+
+
+def _htj2k(frame: bytes) -> NDArray[np.generic]:
+    import imagecodecs
+
+    with _heard():
+        return np.asarray(imagecodecs.htj2k_decode(_whole(frame)))
+
+
 def _whole(frame: bytes) -> bytes:
-    """Returns a JPEG that has its end, without which the decoder would fill the rest with one value."""
+    """Returns a JPEG or HTJ2K that has its end, without which the decoder would fill the rest by itself."""
     if _END_OF_IMAGE not in frame[-_PADDING:]:
         raise ValueError("a frame has no end")
     return frame
@@ -79,8 +106,8 @@ def _decompress(dataset: Dataset, decode: _Decode) -> None:
     dataset.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
     if samples > 1:
         dataset.PlanarConfiguration = 0
-    if dataset.PhotometricInterpretation == _SUBSAMPLED:
-        dataset.PhotometricInterpretation = "YBR_FULL"
+    colours = str(dataset.PhotometricInterpretation)
+    dataset.PhotometricInterpretation = _DECODED_AS.get(colours, colours)
 
 
 def _as_said(values: NDArray[np.generic], dataset: Dataset) -> NDArray[np.generic]:

@@ -84,8 +84,8 @@ def decode_cine(path: Path, frames_per_s: float | None = None) -> Cine:
     if steps_ms is None:
         raise ValueError(
             f"{path}: the file does not say how fast its frames follow on one another (no Frame Time, Frame Time "
-            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (medtune prepare --frames-per-s N), or "
-            "export it as MP4."
+            "Vector, Cine Rate or Recommended Display Frame Rate). Say it (--frames-per-s N), or export it as "
+            "MP4."
         )
     ends_s = np.cumsum(steps_ms) / 1000
     return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))
@@ -101,7 +101,7 @@ def _told_steps_ms(path: Path, dataset: Dataset, num_frames: int) -> NDArray[np.
     if steps_ms is not None and not (np.isfinite(steps_ms) & (steps_ms > 0) & (steps_ms < _LONGEST_STEP_MS)).all():
         raise ValueError(
             f"{path}: {', '.join(_TIME_TAGS)}: one of these is no time or rate of frames. Correct the tag, or take it "
-            "out, and say the rate: medtune prepare --frames-per-s N"
+            "out, and say the rate: --frames-per-s N"
         )
     return steps_ms
 

@@ -14,7 +14,6 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.media.images import image_size, load_image
-from medtune.data.media.stored_media import check_bytes
 from medtune.data.seeding import stable_int
 from medtune.data.types import Frames, Image, Media, MediaGroup, MediaKind, MediaRef, Sampling, Size, Video, Volume
 
@@ -26,8 +25,6 @@ VIDEO_FRAMES = 8
 
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
     """Returns the decoded image, video or volume of a reference, red boxes drawn; of a video the sampled frames."""
-    if ref.kind != "image":
-        check_bytes(ref.path)
     if ref.kind == "volume":
         from medtune.data.media.volumes.read import load_volume
 

@@ -34,7 +34,7 @@ def check_pixels(path: Path, pixels_HWC: NDArray[np.uint8]) -> None:
 
 
 def check_bytes(path: Path) -> None:
-    """Refuses a film or volume of a prepared folder whose bytes are not those after which it is named."""
+    """Refuses a film, volume, mask or encoding of a prepared folder whose bytes are not those that name it."""
     if (named := _unseen(path)) is not None and named != file_digest(path):
         _refuse(path)
 

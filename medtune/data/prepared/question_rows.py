@@ -229,6 +229,9 @@ def read_origins(folder: Path, source: str) -> Origins:
     path = folder / ORIGINS
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)
+        if not table.schema.equals(_SCHEMA):
+            raise pa.ArrowInvalid("other columns")
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"{path}: this table is missing or damaged. Run `medtune prepare` again.") from error
     ids = table.column("question_id").to_pylist()

@@ -91,8 +91,8 @@ def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str,
 
 
 MASK_WITHOUT_IMAGE = "there is no image for this mask. Copy the image, or remove the mask."
-# Operating systems put these files into every folder that a person has opened.
-_CLUTTER = ("thumbs.db", "desktop.ini")
+# Operating systems put these files into every folder that a person has opened, and vendors the last into exports.
+_CLUTTER = ("thumbs.db", "desktop.ini", "dicomdir")
 _NO_MEDIA = (".txt", ".md", ".pdf", ".doc", ".docx", ".rtf", ".html", ".log", ".url", ".lnk", ".tmp", ".part", ".bak")
 """The suffixes of what people put beside pictures: notes, licences, links, and downloads that did not end."""
 

@@ -11,7 +11,14 @@ from medtune.data.catalog import nearest
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import AnswerFormat, Condition, Prompt, Question
 from medtune.data.yaml_text import yaml_file
-from medtune.eval.asking.official_prompts import PICTURES_GAP, SHOWN_GAP, OfficialPrompts, ShownAs, wording_name
+from medtune.eval.asking.official_prompts import (
+    OUR_WORDING,
+    PICTURES_GAP,
+    SHOWN_GAP,
+    OfficialPrompts,
+    ShownAs,
+    wording_name,
+)
 from medtune.eval.benchmark import Benchmark, Render
 
 _ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
@@ -104,6 +111,8 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
     without media, if there is one.
     """
     templates = prepared.templates
+    if templates is None and prepared.manifest.prompts != OUR_WORDING:
+        raise ValueError(f"{prepared.root}: its prompts.json, which its manifest names, is missing. Prepare it again")
     if templates is None and shown.agent:
         raise ValueError(
             f"{prepared.root}: it holds no official prompts for agents; prepare it with --prompts, or set "

@@ -1,4 +1,4 @@
-"""Shows a comparison as a table for the terminal, as Markdown and as a forest plot."""
+"""Shows a comparison as a table and as a forest plot."""
 
 import math
 import unicodedata
@@ -18,7 +18,7 @@ from medtune.eval.comparing.verdict import (
     verdict,
 )
 from medtune.eval.metric import passes_text
-from medtune.eval.report.table import escaped, paper_table, signed, span, table_lines
+from medtune.eval.report.table import signed, span
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.patient_swaps import p_text
@@ -188,7 +188,6 @@ def _tick(span: float) -> float:
     return max(power * factor for factor in (1, 2, 5) if power * factor <= span / 4)
 
 
-PLOT = "compare.svg"
 FILLED = (
     "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval, on "
     "all questions and on those that can be read on both sides."
@@ -290,14 +289,6 @@ def _labels(found: Comparison) -> tuple[str, ...]:
     return tuple(
         f"{name}: {note}" for name, label in zip(found.names, found.labels, strict=True) for note in label.notes()
     )
-
-
-def comparison_markdown(found: Comparison) -> str:
-    """Returns the content of compare.md: the table, its notes and a link to the plot in the same folder."""
-    table = comparison_table(found)
-    lines = table_lines(paper_table(table))[2:]
-    plot = f"![The differences of the table as a forest plot]({PLOT})"
-    return "\n".join([f"# {escaped(table.title)}", "", *lines, plot]) + "\n"
 
 
 def comparison_plot(found: Comparison) -> str:

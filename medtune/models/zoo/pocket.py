@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
+from medtune.data.media.videos.read import video_frames
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, require_kind
 from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
@@ -41,15 +42,18 @@ class ClipTransform:
         return Sampling(self.num_frames)
 
     def shape(self, ref: MediaRef) -> None:
-        return
+        """Refuses a clip with too few frames; the number of visual tokens is the same for all others."""
+        if (count := len(video_frames(ref, self.sampling).times_s)) < self.num_frames:
+            raise ValueError(f"{ref.path}: {self._too_short(count)}")
+
+    def _too_short(self, count: int) -> str:
+        return f"the clip has {count} frames where the model looks at {self.num_frames}; make it longer"
 
     def __call__(self, media: Media) -> Tensor:
         """Returns the normalised pixels, float32, (num_frames, 3, size_px, size_px)."""
         frames_THWC = require_kind(media, Video).frames_THWC
         if len(frames_THWC) < self.num_frames:
-            raise ValueError(
-                f"the clip has {len(frames_THWC)} frames where the model looks at {self.num_frames}; make it longer"
-            )
+            raise ValueError(self._too_short(len(frames_THWC)))
         return torch.stack([self.image(Image(frame_HWC)) for frame_HWC in frames_THWC])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:

@@ -86,12 +86,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("first", "all"),
         help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
     )
-    parser.add_argument(
-        "--frames-per-s",
-        type=_rate,
-        metavar="N",
-        help="The frames a second of DICOM cines whose files do not say it (default: such cines are refused).",
-    )
+    _add_rate(parser)
     parser.add_argument(
         "--splits",
         type=_pair,
@@ -107,6 +102,15 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Copies films and scans into the prepared folder; without it they are linked where the disk allows it. "
         "Images are always copied.",
+    )
+
+
+def _add_rate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--frames-per-s",
+        type=_rate,
+        metavar="N",
+        help="The frames a second of DICOM cines whose files do not say it (default: such cines are refused).",
     )
 
 
@@ -377,8 +381,12 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sheet_arguments(parser)
     parser.add_argument(
-        "--patient", metavar="PATTERN", help="Finds the patient in a path (default: the column of patients)."
+        "--patient",
+        type=_pattern,
+        metavar="PATTERN",
+        help="Finds the patient in a path (default: the column of patients).",
     )
+    _add_rate(parser)
     parser.add_argument(
         "--source", metavar="NAME", help="The source that reads the table (default: told by the files)."
     )
@@ -410,6 +418,7 @@ def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
                 options=options.options,
                 columns=columns,
                 patient=options.patient,
+                frames_per_s=options.frames_per_s,
                 sheet=options.sheet,
                 header=options.header,
                 source=options.source,

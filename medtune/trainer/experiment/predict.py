@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
 from medtune.eval.scoring.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
+from medtune.models.contract import Transform
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
 from medtune.trainer.experiment.for_model import as_seen
 from medtune.trainer.experiment.own_source import source_for
@@ -266,7 +267,8 @@ def predict(
     question: str | None = None,
     options: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    patient: str | None = None,
+    patient: str | re.Pattern[str] | None = None,
+    frames_per_s: float | None = None,
     sheet: str | None = None,
     header: int | None = None,
     source: str | None = None,
@@ -285,6 +287,7 @@ def predict(
         options: The options, in their order, of every row that lists none.
         columns: The column of each role, as --columns of `medtune prepare` says.
         patient: A pattern that finds the patient in the path of a row's file.
+        frames_per_s: The frames a second of DICOM cines whose files do not say it; None refuses these.
         sheet: The sheet of a workbook; None for the first with rows.
         header: The row of a workbook, or the line of a text file, with the names of the columns; None for the first.
         overrides: Values that replace those of the recipe, e.g. "eval.batch_size=4".
@@ -307,6 +310,7 @@ def predict(
         question=question,
         options=tuple(options),
         patient=None if patient is None else re.compile(patient),
+        frames_per_s=frames_per_s,
         sheet=sheet,
         header=header,
     )
@@ -344,7 +348,7 @@ def _answered(
     """Returns what was asked, without the media that the model does not read, the answers and how it abstains."""
     model = load_predictor(predictor, work / "spending.jsonl")
     if isinstance(model, LoadedModel):
-        asked = _of_kinds(asked, model.assembled.transform.kinds)
+        asked = _that_fit(asked, model.assembled.transform)
     readings = predictor.recipe.eval.known_readings
     abstains = None
     if error_rate is not None:
@@ -357,20 +361,25 @@ def _answered(
     return asked, answers, abstains
 
 
-def _of_kinds(asked: QuestionsToPredict, kinds: Collection[str]) -> QuestionsToPredict:
-    """Returns what is asked about media of these kinds; the other rows have failed."""
+def _that_fit(asked: QuestionsToPredict, transform: Transform) -> QuestionsToPredict:
+    """Returns what is asked about media that the model takes; the other rows have failed, each for its own reason."""
     failed, groups = dict(asked.failed), list[MediaGroup]()
-    reads = " and ".join(f"{kind}s" for kind in kinds)
+    reads = " and ".join(f"{kind}s" for kind in transform.kinds)
     for group in asked.groups:
-        if odd := sorted({ref.kind for ref in group.media} - {*kinds}):
-            failed |= {
-                question.id: f"the row shows a {odd[0]}; the model reads {reads} only" for question in group.questions
-            }
+        if odd := sorted({ref.kind for ref in group.media} - {*transform.kinds}):
+            why = f"the row shows a {odd[0]}; the model reads {reads} only"
         else:
-            groups.append(group)
+            try:
+                for ref in group.media:
+                    transform.shape(ref)
+            except ValueError as error:
+                why = str(error)
+            else:
+                groups.append(group)
+                continue
+        failed |= {question.id: why for question in group.questions}
     if not groups:
-        shown = sorted({ref.kind for group in asked.groups for ref in group.media})
-        raise ValueError(f"the rows show {shown[0]}s; the model reads {reads} only")
+        raise ValueError(f"no row shows what the model takes: {next(iter(failed.values()))}")
     return replace(asked, groups=groups, failed=failed)
 
 

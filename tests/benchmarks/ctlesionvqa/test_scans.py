@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import open_prepared
-from medtune.eval.asking.official_prompts import ShownAs
+from medtune.eval.asking.official_prompts import OUR_WORDING, ShownAs
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
@@ -105,8 +106,9 @@ def test_released_slices_are_asked_about_in_the_kits_words_for_them(release: Pat
     assert main([*arguments, "--max-rejected", "1"]) == 0
     prepared = open_prepared(out)
     (out / "prompts.json").rename(tmp_path / "prompts.json")
+    ours = replace(prepared, manifest=replace(prepared.manifest, prompts=OUR_WORDING))
     with pytest.raises(ValueError, match="it holds no official prompts for agents"):
-        with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared, shown=ShownAs(agent=True))
+        with_prepared_prompts(find_benchmark("ctlesionvqa"), ours, shown=ShownAs(agent=True))
     (tmp_path / "prompts.json").rename(out / "prompts.json")
     words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared)
     plan = plan_visits(prepared.groups("test"), words, answer_format="letter", conditions=["image"])

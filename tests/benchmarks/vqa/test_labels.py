@@ -1,14 +1,18 @@
 """Tests tables that hospitals have: labels, places of options, repeated rows, Windows files, patients in paths."""
 
 import re
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import openpyxl
 import pytest
+from pydicom.data import get_testdata_file
 
 from medtune.data.raw.source import SourceTable, TableOptions
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
+from tests.data.media.videos.synthetic_videos import cine, counted
 
 
 def _kinds(table: SourceTable) -> list[tuple[str, tuple[str, ...]]]:
@@ -178,3 +182,29 @@ def test_patients_in_folders_of_classes(tmp_path: Path, layout: str) -> None:
         (label, f"P{n}") for label in "bm" for n in range(6)
     }
     assert table.stands_for_patient == "patient"
+
+
+def test_folders_of_classes_are_read_beside_strays_which_are_counted(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    for label in ("none", "mild"):
+        pictures(raw / label, 3)
+    for place in (raw, raw / "mild"):
+        shutil.copy(str(get_testdata_file("DICOMDIR", download=False)), place / "DICOMDIR")
+    (raw / "mild" / "empty.png").write_bytes(b"")
+    (raw / "mild" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    shutil.copy(str(get_testdata_file("reportsi.dcm", download=False)), raw / "mild" / "report.dcm")
+    shutil.copy(str(get_testdata_file("CT_small.dcm", download=False)), raw / "none" / "IM0001")
+    cine(raw / "none" / "cine.dcm", counted(3)[..., 0])
+    (raw / "papers").mkdir()
+    (raw / "papers" / "article.pdf").write_bytes(b"%PDF")
+    table = read(raw, name="image_folder")
+    assert Counter(question.answer for question in table.questions) == {"none": 5, "mild": 3}
+    assert not table.rejects
+    kinds = Counter((ref.path.suffix, ref.kind) for items in table.media.values() for ref in items)
+    assert kinds == {(".png", "image"): 6, ("", "image"): 1, (".dcm", "video"): 1}
+    for note in (
+        "rows left out, an empty file: 1", "rows left out, a link to a file that is not there: 1",
+        "rows left out, a DICOM file without a picture: 1", "left out 1 folders that hold no image, film or scan",
+        "skipped 2 files that are no media: hidden, of the system, or texts",
+    ):  # fmt: skip
+        assert note in table.notes

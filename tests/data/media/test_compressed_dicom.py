@@ -62,16 +62,21 @@ HTJ2K_GREY = (
 """12 x 8 values 2000 + 300 y + 20 x of 16 bits, as OpenJPH 0.2 (imagecodecs 2026.3.6) encodes them without loss."""
 
 
-def test_htj2k(tmp_path: Path) -> None:
+def _htj2k(path: Path, frame: bytes) -> Path:
     dataset = pydicom.dcmread(_file("MR_small.dcm"))
     dataset.Rows, dataset.Columns, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 8, 12, 16, 15, 0
-    dataset.PixelData = encapsulate([base64.b85decode(HTJ2K_GREY)])
+    dataset.PixelData = encapsulate([frame])
     dataset["PixelData"].is_undefined_length = True
     dataset.file_meta.TransferSyntaxUID = HTJ2KLossless
     for name in ("WindowCenter", "WindowWidth", "PixelPaddingValue"):
         if name in dataset:
             del dataset[name]
-    dataset.save_as(tmp_path / "htj2k.dcm")
+    dataset.save_as(path)
+    return path
+
+
+def test_htj2k(tmp_path: Path) -> None:
+    _htj2k(tmp_path / "htj2k.dcm", base64.b85decode(HTJ2K_GREY))
     y, x = np.mgrid[:8, :12]
     wanted = 2000 + 300 * y + 20 * x
     np.testing.assert_array_equal(stored_values(pydicom.dcmread(tmp_path / "htj2k.dcm")), wanted)
@@ -122,3 +127,13 @@ def test_a_cut_picture_is_damaged_and_not_unknown(tmp_path: Path, name: str, sha
     dataset.save_as(tmp_path / "cut.dcm")
     with pytest.raises(ValueError, match=r"cut\.dcm: the pixels .* do not decode .*truncated or damaged"):
         decode_image(tmp_path / "cut.dcm")
+
+
+def test_damage_that_the_decoder_of_htj2k_only_prints_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = base64.b85decode(HTJ2K_GREY)
+    for damaged in (whole[:-4], whole[:136] + b"\0" + whole[137:]):
+        with pytest.raises(ValueError, match=r"htj2k\.dcm: the pixels .* truncated or damaged"):
+            decode_image(_htj2k(tmp_path / "htj2k.dcm", damaged))
+    assert capfd.readouterr() == ("", "")

@@ -24,7 +24,6 @@ NOT_BY_ITK = {
     "SC_rgb_rle_32bit_2frame.dcm": "ITK swaps the bytes of RLE",
 }
 REFUSED = {
-    "GDCMJ2K_TextGBR.dcm": "truncated or damaged",
     "MR_truncated.dcm": "truncated or damaged",
     "badVR.dcm": "truncated or damaged",
     "SC_rgb_rle_2frame.dcm": "how fast its frames follow",

@@ -207,6 +207,9 @@ def test_other_prompts_than_the_manifest_names_are_refused(file: Path, rebuilt: 
     kept.write_text(kept.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
     with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
         with_prepared_prompts(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
+    kept.unlink()
+    with pytest.raises(ValueError, match=r"its prompts\.json, which its manifest names, is missing"):
+        with_prepared_prompts(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
 
 
 def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:

@@ -14,15 +14,10 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
 from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import (
-    ForestRow,
-    comparison_markdown,
-    comparison_plot,
-    comparison_table,
-    forest_svg,
-)
+from medtune.eval.comparing.compare_text import ForestRow, comparison_plot, comparison_table, forest_svg
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
+from medtune.eval.report.table import paper_table, table_lines
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval
@@ -221,7 +216,7 @@ def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
     assert any(METHOD in note for note in comparison_table(found).notes)
     assert whole["overall"]["difference"] == pytest.approx(5 / 11)
     assert whole["by_task"]["diagnosis"]["counts"]["only_second"] == 4
-    row = next(line for line in comparison_markdown(found).splitlines() if line.startswith("| diagnosis"))
+    row = next(line for line in table_lines(paper_table(comparison_table(found))) if line.startswith("| diagnosis"))
     assert row.count("|") == 11
     assert "0.429" in row
 
@@ -229,7 +224,7 @@ def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
 def test_names_of_data_become_no_markup(found: Comparison) -> None:
     evil = "<script>|[x](y)"
     named = replace(found, by_task={evil: found.by_task["diagnosis"]}, names=("<b>", "two"))
-    markdown = comparison_markdown(named)
+    markdown = "\n".join(table_lines(paper_table(comparison_table(named))))
     assert "<script" not in markdown
     assert "<b>" not in markdown
     assert r"\|\[x\](y)" in markdown, "neither a column nor a link"
@@ -244,7 +239,7 @@ def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
     differ = compare(FIRST, theirs, BUSI)
     labels = json.loads(json_bytes(compare_file(differ)))["labels"]
     assert [label["prompts"] for label in labels] == ["ours", "those of the tool"]
-    for text in (comparison_markdown(differ), comparison_plot(differ), table_text(comparison_table(differ))):
+    for text in (comparison_plot(differ), table_text(comparison_table(differ))):
         assert "one: Data: released. Prompts: ours." in text
         assert "two: Data: released. Prompts: those of the tool." in text
     plot = ET.fromstring(comparison_plot(differ))

@@ -122,7 +122,7 @@ def test_report_says_it_in_its_first_lines(prepared_tiny: Path, tmp_path: Path) 
     )
     assert wanted in page.headline.sentences
     assert page.headline.verdict == "format"
-    assert page.headline.verdict_text.startswith("The model learnt the format of the answers")
+    assert page.headline.verdict_said.startswith("The model learnt the format of the answers")
     assert [row[1].text for row in page.gain.rows if row[0].text.startswith("of it")] == ["+0.010", "+0.200"]
 
 

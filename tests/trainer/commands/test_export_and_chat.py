@@ -14,6 +14,7 @@ from medtune.data.types import MediaGroup, Prediction, Request
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.answering import LocalAnswerer
 from medtune.trainer.commands.cli import main
+from tests.data.media.videos.synthetic_videos import cine, counted
 from tests.trainer.conftest import Capture, Nano, Told, json_of
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
@@ -181,6 +182,23 @@ def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
     assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.png", None]
     assert rows[-1]["id"] == "images, 4"
     assert rows[1]["probabilities"]["yes"] == pytest.approx(float(found["run"][0]["p: yes"]), abs=1e-3)
+
+
+def test_predict_is_told_how_fast_a_cine_runs(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+    cine(tmp_path / "cine.dcm", counted(5)[..., 0], frame_time_ms=None)
+    cine(tmp_path / "short.dcm", counted(3)[..., 0], frame_time_ms=None)
+    (tmp_path / "new.csv").write_text("video,question,options\ncine.dcm,Is it so?,yes|no\nshort.dcm,Is it so?,yes|no\n")
+    settings = ["--set", f"data.root={prepared_tiny}", "model.name=nano_pocket_video", "eval.max_new_tokens=2"]
+    command = ["predict", "nano_busi_lora", *settings, "--from", str(tmp_path / "new.csv")]
+    assert main([*command, "--out", str(tmp_path / "a.csv")]) == 1
+    assert "the file does not say how fast its frames follow" in capsys.readouterr().err
+    assert main([*command, "--frames-per-s", "20", "--out", str(tmp_path / "a.csv")]) == 0, capsys.readouterr().err
+    first, second = _rows(tmp_path / "a.csv")
+    assert (first["media"], first["error"]) == ("cine.dcm", "")
+    assert second["error"].endswith("short.dcm: the clip has 3 frames where the model looks at 4; make it longer")
+    with pytest.raises(SystemExit):
+        main([*command, "--patient", "(", "--out", str(tmp_path / "b.csv")])
+    assert "'(': no regular expression" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rate", "abstains"), [("0.05", {"yes"}), ("0.99", {"no"})])

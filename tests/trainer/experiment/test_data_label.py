@@ -79,10 +79,7 @@ def test_every_output_says_that_an_evaluation_set_was_learnt(
     assert SAYS_SO in capsys.readouterr().out
     for label in read(tmp_path / "compared" / "compare.json")["labels"]:
         assert_labelled(label, is_part=is_part)
-    for file in ("compare.md", "compare.svg"):
-        text = plain(tmp_path / "compared" / file)
-        assert f"Trained on sets for evaluation alone: {SAYS_SO}." in text
-        assert ("Unofficial split by patient" in text) is not is_part
+    assert_page(tmp_path / "compared", is_part=is_part)
 
     assert main(["export", str(first), "--out", str(tmp_path / "model"), "--no-proof"]) == 0
     card = plain(tmp_path / "model" / "README.md")

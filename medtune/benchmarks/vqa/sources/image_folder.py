@@ -1,8 +1,8 @@
 """Images, films or scans in folders that are named after their classes: classification becomes multiple choice.
 
 Layout: CLASS/*.png, CLASS/PATIENT/*.png or PATIENT/CLASS/*.png, or train, val and test with such folders. A film is a
-file, a scan a NIfTI file or a folder with one DICOM series. A mask beside its image (X_mask.png, X_mask_1.png beside
-X.png) is left out.
+file, or a DICOM file with several frames; a scan is a NIfTI file or a folder with one DICOM series. DICOM files need no
+suffix. A mask beside its image (X_mask.png, X_mask_1.png beside X.png) is left out, and so is what is no medium.
 
 Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
 """
@@ -21,9 +21,16 @@ from medtune.benchmarks.vqa.media_cells import media_reader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, QUESTION, RowReader
 from medtune.benchmarks.vqa.sources.table import URL
+from medtune.data.media.dicom import is_dicom
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
-from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY
+from medtune.data.media.volumes.formats.other_formats import (
+    CD_EXPORT,
+    DIRECTORY,
+    holds_film,
+    holds_no_pixels,
+    is_directory,
+)
 from medtune.data.raw.folder import clutter_note, raw_folder, split_named, visible_entries
 from medtune.data.raw.named_files import MEDIA_SUFFIXES
 from medtune.data.raw.rows import Row
@@ -32,8 +39,9 @@ from medtune.data.types import Split
 
 _MASK = re.compile(r"(.+)_mask(?:_\d+)?", re.IGNORECASE)
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
-_FILE, _CLASS, _PATIENT = "file", "class", "patient"
-_COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
+_DICOM = (".dcm", ".dicom")
+_FILE, _FILM, _CLASS, _PATIENT = "file", "film", "class", "patient"
+_COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.VIDEO: (_FILM,), roles.ANSWER: (_CLASS,)}, (), "")
 _WITH_PATIENTS = Columns({**_COLUMNS.found, roles.PATIENT: (_PATIENT,)}, (), "patient")
 
 
@@ -62,8 +70,6 @@ def _recognises(origin: Path | HubId, *, unanswered: bool = False) -> bool:
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
-    if (folder / DIRECTORY).is_file():
-        raise ValueError(f"{folder}: {CD_EXPORT} Then write a table with a row for each.")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
     if options.unanswered:
@@ -79,6 +85,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
         )
     found = _class_folders(folder, options.splits)
     classes = tuple(sorted({each.label for each in found}))
+    if len(classes) < 2 and (folder / DIRECTORY).is_file():
+        raise ValueError(f"{folder}: {CD_EXPORT} Then write a table with a row for each.")
     if len(classes) < 2:
         found_classes = ", ".join(classes) or "none"
         raise ValueError(f"{folder}: wanted at least two folders of media named after classes, found {found_classes}.")
@@ -98,8 +106,11 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
     notes: tuple[str, ...] = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
     if patients := len({each.patient for each in found} - {""}):
         notes = (*notes, f"patients: the {patients} folders of patients inside or around those of classes")
-    notes = (*notes, *clutter_note(dict.fromkeys(each.path for each in found)))
-    names = [each.name for each in visible_entries(folder) if each.is_dir()]
+    notes = (*notes, *clutter_note(dict.fromkeys([folder, *(each.path for each in found)])))
+    inner = [each for each in visible_entries(folder) if each.is_dir()]
+    if bare := len(inner) - len(_with_media(folder)):
+        notes = (*notes, f"left out {bare} folders that hold no image, film or scan")
+    names = [each.name for each in inner]
     # Another file in a folder of a class is a reject of its own.
     files = [entry for each in found for entry in visible_entries(each.path)]
     return question_table(sets, folder, options=options, split_names=names, read_files=files, notes=notes)
@@ -115,15 +126,18 @@ class _Folder(NamedTuple):
 
 
 def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[_Folder]:
-    inner = [each for each in visible_entries(folder) if each.is_dir()]
-    outer = [each for each in inner if _states_split(each.name, meant)]
-    if not outer:
+    inner = _with_media(folder)
+    if not any(_states_split(each.name, meant) for each in inner):
         return _of_classes(inner, None)
     found: list[_Folder] = []
     for each in inner:
         if (split := split_named(each.name, meant)) is not None:
             found += _of_classes([entry for entry in visible_entries(each) if entry.is_dir()], split)
     return found
+
+
+def _with_media(folder: Path) -> list[Path]:
+    return [each for each in visible_entries(folder) if each.is_dir() and any(True for _ in _all_media(each))]
 
 
 def _of_classes(folders: Sequence[Path], split: Split | None) -> list[_Folder]:
@@ -144,17 +158,35 @@ def _is_patient(entry: Path) -> bool:
 
 
 def _states_split(name: str, meant: Mapping[str, str]) -> bool:
+    """Returns whether a folder's name says a split; a class may be called "none"."""
     try:
-        split_named(name, meant)
+        return split_named(name, meant) is not None
     except ValueError:
         return False
-    return True
 
 
 def _media(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return [each for each in visible_entries(folder) if _is_scan(each) or each.name.lower().endswith(MEDIA_SUFFIXES)]
+    return [each for each in visible_entries(folder) if _is_scan(each) or _is_medium(each)]
+
+
+def _is_medium(path: Path) -> bool:
+    return path.name.lower().endswith(MEDIA_SUFFIXES) or (not path.suffix and path.is_file() and is_dicom(path))
+
+
+def _cells(folder: Path, path: Path) -> dict[str, str] | LeftOut:
+    """Returns the cell that names a medium, or why it is none."""
+    if not path.exists():
+        return LeftOut("a link to a file that is not there")
+    if path.is_file() and not path.stat().st_size:
+        return LeftOut("an empty file")
+    is_film = False
+    if path.is_file() and (path.name.lower().endswith(_DICOM) or not path.suffix) and is_dicom(path):
+        if is_directory(path) or holds_no_pixels(path):
+            return LeftOut("a DICOM file without a picture")
+        is_film = holds_film(path)
+    return {_FILM if is_film else _FILE: str(path.relative_to(folder))}
 
 
 def _is_scan(folder: Path) -> bool:
@@ -172,7 +204,8 @@ def _all_media(folder: Path) -> Iterator[Row | RowError | LeftOut]:
         for path in _media(Path(above)):
             inner[:] = [name for name in inner if name != path.name]
             number += 1
-            yield Row(Place("images", number), {_FILE: str(path.relative_to(folder))})
+            cells = _cells(folder, path)
+            yield cells if isinstance(cells, LeftOut) else Row(Place("images", number), cells)
 
 
 def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | LeftOut]:
@@ -183,7 +216,8 @@ def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | 
         if (mask := _MASK.fullmatch(path.stem)) is not None and mask[1] in stems:
             yield LeftOut("a mask beside its image")
         elif path in media:
-            cells = {_FILE: str(path.relative_to(folder)), _CLASS: each.label, _PATIENT: each.patient}
-            yield Row(place, cells)
+            cells = _cells(folder, path)
+            known = {_CLASS: each.label, _PATIENT: each.patient}
+            yield cells if isinstance(cells, LeftOut) else Row(place, {**cells, **known})
         elif not _is_patient(path):
             yield LeftOut("a file that is no image, film or scan")

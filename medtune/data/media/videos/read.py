@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.dicom import Cine, decode_cine, is_dicom
 from medtune.data.media.images import check_box, draw_box
+from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.videos.container import decoded_frames, timeline
 from medtune.data.types import Frames, MediaRef, Sampling, Size, Video
 
@@ -67,6 +68,7 @@ class Extent(NamedTuple):
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
     """Returns the sampled frames of a video clip, cut to its region, with red boxes drawn; all frames by default."""
+    check_bytes(ref.path)
     extent = video_extent(ref.path, ref.frames_per_s)
     numbers = _numbers(ref, extent, sampling)
     frames_THWC = _decoded(ref.path, numbers, ref.frames_per_s)

@@ -7,7 +7,7 @@ changed file or setting is another entry.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.files import file_digest, unique_mark
-from medtune.data.media.volumes.formats.stored_volume import PARTIAL, read_values, write_values
+from medtune.data.media.volumes.formats.stored_volume import AGAIN, PARTIAL, read_values, write_values
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform, transform_hash
 from medtune.data.types import MediaRef
 
 _ABANDONED_S = 600.0
 """Seconds without a write after which an unfinished file is taken for abandoned; an entry is written in seconds."""
+_SEAL = "sha256"
+"""The text beside an entry's values that says their digest, which is compared when a process first reads them."""
 _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
 
 
@@ -38,6 +40,7 @@ class VolumeCache:
 
     folder: Path  # The folder of entries, made if it is missing; several processes may share it.
     _digests: dict[tuple[Path, int, int], str] = field(default_factory=dict, repr=False, compare=False)
+    _checked: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def transformed(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
         """Returns the transformed volume with the masks that the transform reads, computed once."""
@@ -51,11 +54,17 @@ class VolumeCache:
         """Returns what an entry holds, which is made first if the cache does not have it."""
         if not self.holds(entry):
             self.write(entry, entry.make())
-        return Kept(*read_values(self._file(entry)))
+        values, about = read_values(self._file(entry))
+        sealed = about.pop(_SEAL, None)
+        if entry.name not in self._checked:
+            if sealed != _seal(values, about):
+                raise ValueError(f"{self._file(entry)}: damaged, or changed. {AGAIN}")
+            self._checked.add(entry.name)
+        return Kept(values, about)
 
     def write(self, entry: Entry, kept: Kept) -> None:
         """Writes what an entry holds, as a whole or not at all."""
-        write_values(self._file(entry), kept.values, kept.about)
+        write_values(self._file(entry), kept.values, {**kept.about, _SEAL: _seal(kept.values, kept.about)})
 
     def remove_unfinished(self) -> None:
         """Removes what processes that were killed have left behind: unfinished files that nobody wrote to for long."""
@@ -105,3 +114,9 @@ class VolumeCache:
         if key not in self._digests:
             self._digests[key] = file_digest(file)
         return self._digests[key]
+
+
+def _seal(values: NDArray[np.generic], about: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(np.ascontiguousarray(values).data)
+    digest.update(f"{values.dtype} {values.shape} {sorted(about.items())}".encode())
+    return digest.hexdigest()

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.compressed_dicom import stored_values
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
+from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.other_formats import (
     CD_EXPORT,
@@ -47,6 +48,7 @@ def read_volume(path: Path) -> Volume:
         return read_series(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
+    check_bytes(path)
     if path.name.endswith(STORED_SUFFIX):
         return read_stored_volume(path)
     if path.name.endswith(ARRAY_SUFFIX):
@@ -232,6 +234,7 @@ def _length(grid: Grid, letters: str) -> int:
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
+_SLICE = (".dcm", ".dicom")
 _PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
 _TAGS = (*LAYOUT_TAGS, "Modality", "SeriesInstanceUID", *_PLACE_TAGS)
 _NEEDED = {
@@ -265,7 +268,10 @@ def read_series(folder: Path) -> Volume:
     """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)]
+    there = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    files = [path for path in there if is_dicom(path)]
+    if odd := next((path for path in there if path.name.lower().endswith(_SLICE) and path not in files), None):
+        raise ValueError(f"{odd}: this slice of the series is empty, damaged, or no DICOM file. Copy it again.")
     # A CD has the directory beside the files that it lists, or above their folders.
     slices_of = [path for path in files if path.name.upper() != DIRECTORY or not is_directory(path)]
     if files and not slices_of:

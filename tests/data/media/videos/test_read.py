@@ -188,7 +188,7 @@ def test_a_cine_dicom_is_a_video(tmp_path: Path) -> None:
 def test_a_cine_dicom_without_times_is_refused_and_tells_nobodys_name(tmp_path: Path) -> None:
     cine(tmp_path / "cine.dcm", counted(3)[..., 0], frame_time_ms=None)
     ref = MediaRef(tmp_path / "cine.dcm", kind="video")
-    with pytest.raises(ValueError, match=r"how fast its frames follow.*medtune prepare --frames-per-s N") as caught:
+    with pytest.raises(ValueError, match=r"how fast its frames follow.*--frames-per-s N") as caught:
         load_media(ref)
     assert SECRET not in str(caught.value)
     assert seen(replace(ref, frames_per_s=50)).times_s == pytest.approx((0, 0.02, 0.04))

@@ -185,6 +185,13 @@ def test_missing_slices_are_refused(tmp_path: Path) -> None:
         read_volume(folder)
 
 
+def test_an_empty_last_slice_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    folder = series(tmp_path / "s", scan((6, 5, 4)))
+    (folder / "003.dcm").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"003\.dcm: this slice of the series is empty, damaged, or no DICOM file"):
+        read_volume(folder)
+
+
 @pytest.mark.parametrize(
     "gaps_mm", [(5, 5, 5, 5, 5, 1, 1), (1, 1, 1, 5, 5, 5), (4, 1, 7, 4, 1, 7), (1, 1, 1, 1, 5, 5), (2, 2, 1, 2, 2)]
 )

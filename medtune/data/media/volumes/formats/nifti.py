@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
@@ -97,6 +98,7 @@ def nifti_grid(path: Path) -> Grid:
 
 def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
     """Returns the mask in a NIfTI file on a volume's grid, True where the file is not zero."""
+    check_bytes(path)
     mask = read_nifti(path)
     if mask.hu_IJK.shape != volume.hu_IJK.shape or mask.orientation != volume.orientation:
         raise ValueError(

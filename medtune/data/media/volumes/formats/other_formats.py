@@ -59,6 +59,15 @@ def holds_no_pixels(path: Path) -> bool:
     return UID(_tag(path, "MediaStorageSOPClassUID", in_meta=True)).name.endswith(_WITHOUT_PIXELS)
 
 
+def holds_film(path: Path) -> bool:
+    """Returns whether a DICOM file holds frames that follow on one another in time, and not the slices of a scan."""
+    from pydicom.uid import UID
+
+    return number_of_frames(path) > 1 and not UID(_tag(path, "MediaStorageSOPClassUID", in_meta=True)).name.startswith(
+        "Enhanced"
+    )
+
+
 def number_of_frames(path: Path) -> int:
     """Returns the number of frames of a DICOM file; 1 where it does not say."""
     said = _tag(path, "NumberOfFrames")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from medtune.data.files import unique_mark
+from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
 
@@ -53,10 +54,10 @@ def _grid(shape: Sequence[int], about: Mapping[str, str], path: Path) -> Grid:
         i, j, k = (float(length) for length in json.loads(about["spacing_mm"]))
         return Grid((int(shape[0]), int(shape[1]), int(shape[2])), (i, j, k), about["orientation"])
     except (KeyError, ValueError) as error:
-        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
+        raise ValueError(f"{path}: states no spacing or orientation. {AGAIN}") from error
 
 
-_AGAIN = "Delete this file; it is made again from the source."
+AGAIN = "Delete this file; it is made again from the source."
 
 
 PARTIAL = ".partial"
@@ -100,7 +101,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="numpy") as file:
             yield file
     except SafetensorError as error:
-        raise ValueError(f"{path}: damaged ({error}). {_AGAIN}") from error
+        raise ValueError(f"{path}: damaged ({error}). {AGAIN}") from error
 
 
 ENCODING_SUFFIX = ".npz"
@@ -115,6 +116,7 @@ def read_encoding(path: Path) -> NDArray[np.float32]:
     """Returns the vectors of one encoded volume, (t, h, w, D)."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such encoding. Check the path.")
+    check_bytes(path)
     found = _array(path)
     if found.ndim != _AXES or found.shape[0] != 1 or found.size == 0:
         raise ValueError(
