@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
-from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.data_label import OF_TRAINING
 from medtune.eval.judge.verdicts import with_verdicts
@@ -96,7 +96,7 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     print(table_text(comparison_table(found)))
     if out := options.out:
         out.mkdir(parents=True, exist_ok=True)
-        write_document(out / "compare.json", compare_file(found))
+        write_document(out / "compare.json", found, CompareFile)
         runs = [first] if second is None else [first, second]
         page = write_runs(runs, out, lambda folders: PairedRuns([found] if first in folders.values() else []))
         print(f"written: {out / 'compare.json'}, {page.name}")

@@ -48,29 +48,6 @@ def test_headline_says_what_was_measured_on_whom_and_whether_it_is_real(run: Pat
     assert report.headline.gain == f"+{gain['value']:.2f}"
 
 
-@pytest.mark.parametrize(
-    ("ci95", "p", "higher", "verdict"),
-    [
-        ([0.1, 0.4], 0.01, True, "gain"),
-        ([-0.4, -0.1], 0.01, True, "loss"),
-        ([-0.1, 0.4], 0.01, True, "unclear"),
-        ([-0.4, -0.1], 0.05, False, "gain"),
-        ([0.1, 0.4], 0.05, False, "loss"),
-        ([0.0, 0.4], 0.01, True, "unclear"),
-        ([0.1, 0.4], 0.051, True, "unclear"),
-        ([0.1, 0.4], None, True, "unclear"),
-    ],
-)
-def test_verdict_follows_the_patients_test_the_interval_and_the_direction(
-    run: Path, ci95: list[float], p: float | None, higher: bool, verdict: str
-) -> None:
-    change_json(run / "results.json", "gain", "ci95", value=ci95)
-    change_json(run / "results.json", "gain", "permutation_p", value=p)
-    change_json(run / "results.json", "gain", "mcnemar_p", value=1e-9)
-    change_json(run / "results.json", "primary", "higher_is_better", value=higher)
-    assert run_report(read_run(run), paper_of).headline.verdict == verdict
-
-
 def test_baseline_within_the_interval_is_named_and_one_below_is_not(run: Path) -> None:
     def said(word: str) -> list[str]:
         return [each for each in run_report(read_run(run), paper_of).headline.sentences if word in each]
