@@ -28,7 +28,7 @@ class ReplySettings:
             standard deviation (group), or nothing (none).
         pairs: Where a loss over pairs has the worse reply from: options is the wrong option that the model finds most
             likely at that step, draws the worst against the best draw by reward, rejected the text that a table
-            brought (`medtune prepare vqa --rejected COLUMN`).
+            brought (`medtune prepare vqa --columns rejected=COLUMN`).
     """
 
     draws: Annotated[int, Interval(ge=2, le=1024)] = 8

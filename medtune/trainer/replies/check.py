@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from medtune.data.types import Question
+from medtune.data.types import REJECTED, Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metric import ParsedReply
+from medtune.eval.scoring.parse_replies import parse, same_text
 from medtune.eval.scoring.reply_score import ReplyScore, refuse_unscored
 from medtune.trainer.losses import find_loss, learns_from, steps_per_draw
 from medtune.trainer.recipe.replies import ReplySettings
 from medtune.trainer.recipe.schema import Recipe, Stage
-from medtune.trainer.replies.prompts import REJECTED, has_pair
+from medtune.trainer.replies.prompts import has_pair
 from medtune.trainer.rewards import WeighedRewards, refuse_unknown
 from medtune.trainer.training.mixture import TrainingSet
 from medtune.trainer.training.stages import training_groups
@@ -97,14 +100,38 @@ def _said(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *,
         found = sum(has_pair(question, settings.pairs) for each in asked for question in each)
         if not found:
             need = (
-                f"brought a worse reply ({REJECTED!r}): prepare your table with --rejected COLUMN"
+                f"brought a worse reply ({REJECTED!r}): prepare your table with --columns rejected=COLUMN"
                 if settings.pairs == REJECTED
                 else "has two options or more: set train.replies.pairs=draws"
             )
             raise ValueError(f"train.replies.pairs is {settings.pairs!r}, and none of the {number:,} questions {need}")
+        if settings.pairs == REJECTED:
+            _refuse_alike(asked, training_sets)
         return f"pairs of {settings.pairs}: {found:,} of {number:,} questions have one, the others are left out"
     metrics = refuse_unscored(list(zip(rewards_of(stage, training_sets).scores, asked, strict=True)))
     paid = ", ".join(f"{weight:g} x {name}" for name, weight in settings.reward.items())
     scored = ", ".join(f"{name} for {count:,} questions" for name, count in metrics.items())
     drawn = f"{settings.draws} draws of up to {settings.max_new_tokens} tokens to each question"
     return f"{drawn}, paid {paid} (score: {scored})"
+
+
+def _refuse_alike(asked: Sequence[Sequence[Question]], training_sets: Sequence[TrainingSet]) -> None:
+    """Refuses pairs whose worse reply says what the true answer says."""
+    alike = [
+        question
+        for each, questions in zip(training_sets, asked, strict=True)
+        for question in questions
+        if (worse := question.printed.get(REJECTED)) and _says_the_truth(each.benchmark, question, worse)
+    ]
+    if alike:
+        raise ValueError(
+            f"train.replies.pairs is {REJECTED!r}, and {len(alike):,} worse replies read as the true answer, for "
+            f"instance that to {alike[0].id!r}: correct the table's column {REJECTED!r}, empty these cells, or set "
+            "train.replies.pairs=draws"
+        )
+
+
+def _says_the_truth(benchmark: Benchmark, question: Question, worse: str) -> bool:
+    said = Prediction(PredictionKey(question.id, "image", "generation", 0), text=worse, finish_reason="stop")
+    read = parse(question, said, benchmark)[next(iter(benchmark.parsers))]
+    return ParsedReply(question, said, read).correct or same_text(worse, question.answer)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.data.types import MediaGroup, Prompt, Question
+from medtune.data.types import REJECTED, MediaGroup, Prompt, Question
 from medtune.models.contract import MediaBatch
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.trainer.losses import learns_from, steps_per_draw
@@ -12,9 +12,6 @@ from medtune.trainer.recipe.replies import Pairs
 from medtune.trainer.recipe.schema import Stage
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.sampling import Draw
-
-REJECTED = "rejected"
-"""The name in `Question.printed` of the worse reply that a table brought."""
 
 
 class AskedPrompt(NamedTuple):
