@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from medtune.models.weights.divided_files import Piece, held_piece, local_part
 
@@ -23,6 +24,10 @@ def write_values(model: nn.Module, values: Sequence[Tensor]) -> None:
     """Writes values of the same form into the model, in place."""
     for tensor, value in zip(held_values(model), values, strict=True):
         tensor.copy_(value)
+    for part in model.modules():
+        if isinstance(part, FSDPModule):
+            # What was gathered before still has the other values.
+            part.reshard()
     # ZeRO-3 keeps small parameters whole on every device; these are put together again, as after a step.
     whole: list[Any] = [each for each in learning(model) if getattr(each, "ds_persist", False)]
     if whole:

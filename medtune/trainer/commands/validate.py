@@ -94,6 +94,8 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     recipe = recipe if devices is None else on_devices(recipe, available)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
+    for said in [] if data is None else replies_said(data.recipe, data.training_sets, limit=None):
+        print(f"replies    {said}")
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
@@ -292,8 +294,6 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     stage, devices = recipe.stages[0], recipe.train.devices
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
     print(f"learns     {described(recipe, mixture)}")
-    for said in replies_said(recipe, data.training_sets, limit=None):
-        print(f"replies    {said}")
     if begins_with_words(recipe):
         print("           the projector begins with the words of the train split's answers, behind zero-shot")
     batches = stage_batches(mixture, stage, assembled, world_size=devices)

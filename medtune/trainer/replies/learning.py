@@ -20,7 +20,7 @@ from medtune.models.contract import Assembled, Encoded, parameters_of_parts
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import replied
 from medtune.models.sequence.packing import PackedRows
-from medtune.models.sharding.lock_step import InTurns, lock_step
+from medtune.models.sharding.lock_step import InTurns, Turns, lock_step
 from medtune.trainer.losses import compares_with_start, learns_from, steps_per_draw
 from medtune.trainer.recipe.schema import EvalBlock, Stage
 from medtune.trainer.replies.prompts import AskedPrompt, PromptBatch
@@ -78,8 +78,8 @@ class ReplyLearning:
     def learnt(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> MicroBatch:
         """Returns the pass that learns replies to the prompts; every rank has to call it with its own."""
         if batch.is_first:
-            with self._unchanged(), lock_step(self._assembled.model, in_turns=in_turns):
-                found = self._first(batch, device)
+            with self._unchanged(), lock_step(self._assembled.model, in_turns=in_turns) as turns:
+                found = self._first(batch, device, turns)
             self._kept[batch.within] = found
         else:
             found = self._kept[batch.within]
@@ -110,7 +110,7 @@ class ReplyLearning:
             # What autocast made of the weights without gradients must not serve the pass that learns.
             torch.clear_autocast_cache()
 
-    def _first(self, batch: PromptBatch, device: torch.device) -> _Learnt:
+    def _first(self, batch: PromptBatch, device: torch.device, turns: Turns | None) -> _Learnt:
         model = self._assembled.model
         encoded = None if batch.media is None else model.encode(batch.media)
         spare: list[_Shown] = list(zip(batch.shown[len(batch.groups) :], batch.borrowed, strict=True))
@@ -130,7 +130,7 @@ class ReplyLearning:
             old_T = model(rows, encoded, lambda read: read.logprobs(temperature))
         start_T = None
         if self.start is not None:
-            with self.start.in_place():
+            with self.start.in_place(turns):
                 began = model.encode(batch.media) if encoded is not None and self._media_learn() else encoded
                 start_T = model(rows, began, lambda read: read.logprobs(temperature))
         advantage_N = torch.tensor([*(each.advantage for each in counted), *(0.0 for _ in spare)], device=device)

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from medtune.models.sharding.learning_values import held_values, value_pieces, write_values
+from medtune.models.sharding.lock_step import Turns
 from medtune.models.weights.divided_files import Piece
 
 
@@ -43,13 +44,25 @@ class StartWeights(Callback):
             self.make()
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Gives the model its first weights while the context lasts."""
+    def in_place(self, turns: Turns | None) -> Iterator[None]:
+        """Gives the model its first weights while the context lasts.
+
+        Args:
+            turns: The agreement of ranks that share a divided model. They change their shares together, because each
+                computes with what the others hold. None where the model is whole.
+        """
+        _meet(turns)
         now = [each.clone() for each in held_values(self._model)]
         write_values(self._model, self._values)
         torch.clear_autocast_cache()
-        try:
-            yield
-        finally:
-            write_values(self._model, now)
-            torch.clear_autocast_cache()
+        _meet(turns)
+        yield
+        _meet(turns)
+        write_values(self._model, now)
+        torch.clear_autocast_cache()
+        _meet(turns)
+
+
+def _meet(turns: Turns | None) -> None:
+    if turns is not None:
+        turns.meet()

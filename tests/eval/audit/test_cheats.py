@@ -73,10 +73,9 @@ def test_copying_the_usual_train_answer_is_seen_where_it_is_wrong(world: World, 
     [
         (Rambler(), "reply_words", "words more than the longest option"),
         (Lister(), "names_every_option", "100% of the replies name every option"),
-        (AlwaysA(), "most_frequent_answer", "answers collapse to one"),
     ],
 )
-def test_what_a_reward_for_length_for_any_answer_or_for_a_place_leads_to_is_named(
+def test_what_a_reward_for_length_or_for_any_answer_leads_to_is_named(
     answerer: Answerer, name: str, flag: str, world: World, out: Path
 ) -> None:
     assert flag in (row(world.audit(answerer, out), name).flag or "")
