@@ -1,7 +1,7 @@
 """Times a step of grpo, the drawing of replies included, against TRL's GRPOTrainer without vLLM, on one random model.
 
 TRL runs in an environment of its own, which `make bench-rewards` builds, on the same weights, images, questions and
-beginning adapters, in float32 on the CPU with one thread. What is compared is the CPU time of the steps behind the first.
+beginning adapters, in float32 on the CPU with one thread. Compared is the CPU time of the steps behind the first one.
 Both sides draw with their own random numbers; for the parity medtune learns from the very tokens that TRL drew in its
 first step, paid alike, and the norms of the two gradients have to be the same.
 """
