@@ -4,11 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BARE := $(VENV)/.bare
+# What pip has installed is held against these hashes, before any of it runs; none with `make setup HASHES=`.
+HASHES := hashes.txt
+HELD = $(PYTHON) -I tests/packages/archives.py check $(HASHES)
 # The environments of the tools that the bench peers compares medtune with.
 PEERS := .peers
-# Two benches are left out of `make bench`: full_size needs a GPU, and peers needs the network for its environments. Each
-# has its own target, `make bench-full_size` and `make bench-peers`.
-BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
+# Three benches are left out of `make bench`: full_size needs a GPU, and peers and rewards need the network for their
+# environments. Each has its own target, `make bench-full_size`, `make bench-peers` and `make bench-rewards`.
+BENCHES := $(filter-out full_size peers rewards,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
 
 # This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
 # instead of 12 s.
@@ -18,21 +21,23 @@ unexport PYTHONDONTWRITEBYTECODE
 # other Pythons fail and may; what is compiled already is passed over.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
 
-.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers licences sbom audit clean
+.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers bench-rewards licences sbom audit hashes clean
 
 setup: $(READY)
 
 # What `medtune` itself needs: the demo waits for no more.
-$(BARE): pyproject.toml constraints.txt
+$(BARE): pyproject.toml constraints.txt $(HASHES)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"medtune needs Python 3.11 to 3.13, not {v[0]}.{v[1]}; try make PYTHON=python3.12" if not (3, 11) <= v <= (3, 13) else 0)'
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable .
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --report $(VENV)/bare.json --editable .
+	@$(if $(HASHES),$(HELD) $(VENV)/bare.json || { rm -rf $(VENV); false; })
 	@$(COMPILE)
 	@touch $@
 
 $(READY): $(BARE)
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --report $(VENV)/dev.json --editable '.[dev]'
+	@$(if $(HASHES),$(HELD) $(VENV)/dev.json || { rm -rf $(VENV); false; })
 	@$(COMPILE)
 	@touch $@
 
@@ -77,6 +82,12 @@ bench-%: $(READY)
 bench-peers: $(READY) $(PEERS)/hf/.ready $(PEERS)/lmms/.ready
 	$(BIN)/python -m bench peers $(if $(RECORD),--record $(RECORD))
 
+bench-rewards: $(READY) $(PEERS)/trl/.ready
+	$(BIN)/python -m bench rewards $(if $(RECORD),--record $(RECORD))
+
+$(PEERS)/trl/.ready: bench/other_tools/trl_trainer.txt constraints.txt
+	$(call environment,trl,--constraint constraints.txt --requirement $<)
+
 $(PEERS)/hf/.ready: bench/other_tools/hf_trainer.txt constraints.txt
 	$(call environment,hf,--constraint constraints.txt --requirement $<)
 
@@ -101,6 +112,17 @@ sbom: $(READY)
 # `make audit ADVISORIES=FOLDER`: a folder with records of OSV, such as a copy of the Python Packaging Advisory Database.
 audit: $(READY)
 	$(BIN)/python -m tests.packages.installed audit $(or $(ADVISORIES),$(error make audit needs ADVISORIES=FOLDER, with records of OSV))
+
+# hashes.txt, behind a change of constraints.txt: pip says what it would install, for each Python, and installs nothing.
+SDISTS := deepspeed docopt
+WOULD := $(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --no-deps
+hashes: $(READY)
+	@mkdir -p dist
+	grep -v $(SDISTS:%=-e '^%==') constraints.txt > dist/wheels.txt
+	$(WOULD) --report dist/sdists.json $(foreach name,$(SDISTS),$(shell grep '^$(name)==' constraints.txt))
+	$(foreach version,3.11 3.12 3.13,$(WOULD) --only-binary=:all: --python-version $(version) --target dist/none \
+		--report dist/$(version).json --requirement dist/wheels.txt &&) :
+	$(PYTHON) -I tests/packages/archives.py write hashes.txt dist/sdists.json dist/3.11.json dist/3.12.json dist/3.13.json
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

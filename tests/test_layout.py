@@ -55,7 +55,7 @@ def test_all_wrong_files_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_no_registry_host_or_download_address_is_pinned() -> None:
-    for file in ("constraints.txt", "pyproject.toml", "Makefile"):
+    for file in ("constraints.txt", "hashes.txt", "pyproject.toml", "Makefile"):
         assert "://" not in (ROOT / file).read_text("utf-8")
 
 

@@ -3,12 +3,12 @@
 The rest of medtune asks this module for a benchmark or a source by name and never imports one itself.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from medtune.data import catalog
+from medtune.data.json_text import json_value
 from medtune.data.raw.source import Place, Source
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.benchmark import Benchmark, Paper
@@ -62,7 +62,7 @@ def published(name: str) -> dict[str, Any]:
     folder = catalog.find(catalog.BENCHMARKS, name).folder
     if folder is None:
         raise FileNotFoundError(f"the benchmark {name!r} is one file, without a published.json beside it")
-    found: dict[str, Any] = json.loads((folder / "published.json").read_text("utf-8"))
+    found: dict[str, Any] = json_value((folder / "published.json").read_text("utf-8"))
     return found
 
 

@@ -2,12 +2,13 @@
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 import socket
 from pathlib import Path
 from typing import Any, TypeVar
+
+from medtune.data.json_text import json_value
 
 _Held = TypeVar("_Held", list[Any], dict[str, Any])
 
@@ -15,7 +16,7 @@ _Held = TypeVar("_Held", list[Any], dict[str, Any])
 def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take it from the release again.") -> _Held:
     """Returns the list or object that a file holds; `wanted` says in words what that is, `todo` what to do else."""
     try:
-        held = json.loads(path.read_text("utf-8-sig"))
+        held = json_value(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: this file is missing; wanted {wanted}. {todo}") from None
     except (ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.data.files import unique_mark
+from medtune.data.json_text import json_value
 
 TOUCH_S, GONE_S = 15.0, 300.0
 
@@ -201,7 +202,7 @@ def _is_gone(said: dict[str, Any]) -> bool:
 
 def _holder(path: Path) -> dict[str, Any] | None:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json_value(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     wanted = {"mark", "host", "pid", "machine", "born"}

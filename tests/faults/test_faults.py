@@ -1,4 +1,4 @@
-"""Broken inputs of every kind are refused in a line that names them: a part of them here, 1,500 in the soak.
+"""Broken inputs of every kind are refused in a line that names them: a part of them here, 1,650 in the soak.
 
 An input that was once a fault of its own stands in the generator of its kind, so that it is drawn again.
 """
@@ -22,12 +22,14 @@ from tests.faults.run_files import run_files
 from tests.faults.saved_states import saved_states
 from tests.faults.server_replies import server_replies
 from tests.faults.system_errors import system_errors
+from tests.faults.table_files import table_files
 from tests.faults.volume_files import volume_files
 from tests.soak import in_suites
 
 SHARES = {
     "recipes": (60, 300), "volumes": (80, 200), "replies": (80, 200), "prepared": (40, 150), "system": (8, 50),
     "pictures": (60, 250), "series": (30, 100), "films": (20, 100), "states": (20, 50), "runs": (0, 100),
+    "tables": (40, 150),
 }  # fmt: skip
 """The inputs of each kind, here and in the soak; with a run to damage the soak alone has time."""
 HERE = [(kind, number) for kind, (number, _) in SHARES.items() if number]
@@ -63,6 +65,7 @@ def test_a_broken_input_is_refused_in_a_line(
         "series": series_folders,
         "films": film_files,
         "states": saved_states,
+        "tables": table_files,
     }
     if kind == "runs":
         whole, table = request.getfixturevalue("damaged_run")

@@ -13,12 +13,12 @@ Without a verdict, a reply is right if it equals the reference apart from case a
 Any other reply is unscored until it is judged.
 """
 
-import json
 import re
 from dataclasses import replace
 
 from medtune.benchmarks import example
 from medtune.benchmarks.m3d_vqa.published_tables import published_tables
+from medtune.data.json_text import json_value
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
@@ -72,7 +72,7 @@ def parse(reply: str, question: Question) -> str | None:
 
 def _verdict(text: str) -> bool | None:
     try:
-        said = json.loads(_FENCE.sub("", without_thinking(text).strip()))
+        said = json_value(_FENCE.sub("", without_thinking(text).strip()))
     except ValueError:
         return None
     right = said.get("right") if isinstance(said, dict) else None

@@ -16,7 +16,6 @@ Source: Zuo et al., MedXpertQA, arXiv 2501.18362; hub data set TsinghuaC3I/MedXp
 TsinghuaC3I/MedXpertQA@f21247d, eval/data/prepare_medxpertqa.ipynb.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from medtune.benchmarks.medical_kits.choice_rules import (
     render,
 )
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
+from medtune.data.json_text import json_value
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.rows import Row
@@ -184,7 +184,7 @@ def _rows(path: Path, name: str) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = json_value(line)
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: broken JSON ({error}). Download the file again.") from error
         yield Row(Place(name, number), values if isinstance(values, Mapping) else {})

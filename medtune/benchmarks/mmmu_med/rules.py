@@ -11,7 +11,6 @@ to be right. The answer is right if it is the true letter, equals the true numbe
 normalisation (medtune/eval/scoring/parse_replies.py).
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
@@ -20,6 +19,7 @@ from typing import NamedTuple
 from medtune.benchmarks.medical_kits import mmmu_official
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import LETTER, OTHERS, SUBJECTS
+from medtune.data.json_text import json_value
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.measures import read_measure
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 def truths_of(question: Question) -> list[str]:
     """Returns all answers that are right, the first one first."""
-    return [question.answer, *json.loads(question.printed.get(OTHERS, "[]"))]
+    return [question.answer, *json_value(question.printed.get(OTHERS, "[]"))]
 
 
 def parse_open(reply: str, question: Question) -> str | None:

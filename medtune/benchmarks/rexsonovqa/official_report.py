@@ -23,7 +23,6 @@ Reads the chosen letter from a reply: as the official code does, and without its
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +41,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally_by_duration,
     tally_by_type,
 )
+from medtune.data.json_text import json_value
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import PICTURES_GAP, OfficialPrompts
 from medtune.eval.judge import OfficialWords
@@ -123,7 +123,7 @@ def read(folder: Path) -> Mapping[str, str]:
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted index.json with the paper's prompts; check --from")
     try:
-        listed = json.loads(path.read_text("utf-8"))["prompts"]
+        listed = json_value(path.read_text("utf-8"))["prompts"]
         (entry,) = [each for each in listed if each["kind"] == "inference"]
         said = (folder / str(entry["file"])).read_text("utf-8")
     except (ValueError, KeyError, TypeError) as error:

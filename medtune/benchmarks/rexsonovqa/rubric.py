@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from medtune.benchmarks.facets import DURATION_BINS
+from medtune.data.json_text import json_value
 from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
@@ -179,7 +180,7 @@ def robust_verdict(reply: str | None) -> RubricVerdict | None:
 
 def _json(text: str) -> object:
     try:
-        return json.loads(text)
+        return json_value(text)
     except (ValueError, RecursionError):
         return None
 
@@ -229,7 +230,7 @@ def recoded(reply: str, question: Question) -> str | None:
     read = official(reply, question)
     if read is None:
         return None
-    said = json.loads(read.removeprefix(JUDGE_MARK))
+    said = json_value(read.removeprefix(JUDGE_MARK))
     is_single = said["score"] == 0 and said["error_type"] in SINGLE_ERRORS
     return verdict(1, said["error_type"]) if is_single else read
 
@@ -276,7 +277,7 @@ def scored_items(parsed: Iterable[ParsedReply]) -> list[ScoredItem]:
 def _points(row: ParsedReply) -> tuple[float, str]:
     if row.parsed is None or not row.parsed.startswith(JUDGE_MARK):
         return 0, UNKNOWN_ERROR
-    said = json.loads(row.parsed.removeprefix(JUDGE_MARK))
+    said = json_value(row.parsed.removeprefix(JUDGE_MARK))
     return said["score"], said["error_type"]
 
 

@@ -9,18 +9,18 @@ Source: dolphin-sound/u2-bench-evalkit, vlmeval/silicon_test/batch_test.py and v
 fields, and what `id` names).
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import example
-from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing
+from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing, reply_score
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.published_tables import published_tables
 from medtune.benchmarks.u2_bench.sources.u2_bench import row_id
 from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
+from medtune.data.json_text import json_value
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -107,7 +107,7 @@ def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
 
 def _row(line: str, task: str, dataset: str, where: str) -> ToolRow:
     try:
-        said = json.loads(line)
+        said = json_value(line)
     except ValueError as error:
         raise ValueError(f"{where}: broken or cut-off JSON. Copy the file again.") from error
     if not isinstance(said, dict) or _REPLY not in said or "id" not in said:
@@ -145,6 +145,7 @@ def benchmark() -> Benchmark:
         judging=judge_task(),
         official=official_prompts(),
         missing=missing,
+        reply_score=reply_score,
         result_rows=result_rows,
         # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
         protocol=AnswerProtocol(

@@ -1,12 +1,12 @@
 """Turns a conversation about media into questions: one for each answer of the assistant, with the turns before it."""
 
 import ast
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
 from medtune.data.raw.source import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
@@ -84,7 +84,7 @@ def said_in(value: object, place: Place, field: str) -> list[SpokenTurn]:
     """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or JSON text of one."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json_value(value)
         except ValueError:
             raise place.error("wanted a list of turns, got a text that is no JSON.", field=field) from None
     if not isinstance(value, list) or not value or not all(isinstance(turn, Mapping) for turn in value):
@@ -347,10 +347,10 @@ def _without_letters(options: tuple[str, ...]) -> tuple[str, ...]:
 def _parsed(text: str) -> object:
     said = cell_text(text)
     if said[:1] in ("[", "{"):
-        for parse in (json.loads, ast.literal_eval):
+        for parse in (json_value, ast.literal_eval):
             try:
                 return parse(said)
-            except (ValueError, SyntaxError):
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 continue
     lettered = split_options(said)
     if lettered is not None and not lettered.text:

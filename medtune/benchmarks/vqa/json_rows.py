@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medtune.benchmarks.vqa.annotation_tools import check_no_export
+from medtune.data.json_text import json_value
 from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Place, RowError
@@ -40,7 +41,7 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
                             check_no_export(row.values, path)
                         yield row
             return
-        listed = json.loads(path.read_text("utf-8-sig"))
+        listed = json_value(path.read_text("utf-8-sig"))
         check_no_export(listed[0] if isinstance(listed, list) and listed else listed, path)
     except ValueError as error:
         if str(error).startswith(f"{path}: "):
@@ -54,7 +55,7 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
 
 def _line(place: Place, line: str) -> Row | RowError:
     try:
-        return _row(place, json.loads(line))
+        return _row(place, json_value(line))
     except json.JSONDecodeError as error:
         return place.error(f"broken JSON ({error.msg}, column {error.colno}).")
 

@@ -7,7 +7,6 @@ Source: Irvin et al. 2019, CheXpert (https://arxiv.org/abs/1901.07031), sections
 cell not mentioned; uncertain labels are left out ("U-Ignore"), or taken as 0 ("U-Zeroes") or as 1 ("U-Ones").
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
+from medtune.data.json_text import json_value
 from medtune.data.kept_rows import KeptRows
 from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.rows import Row
@@ -96,7 +96,7 @@ def _listed(row: Row, column: str, options: Sequence[str], said: TableOptions) -
     value = row.values.get(column)
     if isinstance(value, str) and value.strip().startswith("["):
         with suppress(ValueError):
-            value = json.loads(value.replace("'", '"'))
+            value = json_value(value.replace("'", '"'))
     if isinstance(value, list):
         parts = [cell_text(each) for each in value]
     else:

@@ -1,6 +1,6 @@
 """Turns cells that name media into references: paths, URLs, base64 and bytes."""
 
-import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from pathlib import Path
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS, cell_text
+from medtune.data.json_text import json_value
 from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
@@ -77,14 +78,15 @@ class MediaCells:
 
     def _there(self, written: str) -> Path | None:
         said = _slashes(written)
-        return next((path for folder in self.folders if (path := folder / said).exists()), None)
+        # A path that is longer than the system takes is there no more than another.
+        return next((path for folder in self.folders if os.path.exists(path := folder / said)), None)
 
     def _items(self, cell: object) -> Iterator[object]:
         if isinstance(cell, str):
             text = cell_text(cell)
             if text.startswith("["):
                 try:
-                    yield from self._items(json.loads(text))
+                    yield from self._items(json_value(text))
                     return
                 except ValueError:
                     pass
@@ -187,7 +189,7 @@ def media_in(value: object) -> list[tuple[str, object]]:
     """
     if isinstance(value, str):
         with suppress(ValueError):
-            value = json.loads(value)
+            value = json_value(value)
     found: list[tuple[str, object]] = []
     for turn in value if isinstance(value, list) else []:
         content = next((turn[key] for key in TEXT_KEYS if turn.get(key)), None) if isinstance(turn, Mapping) else None
@@ -236,7 +238,7 @@ def _ref(path: Path, kind: MediaKind, place: Place, part: MediaPart, reader: Med
 def _masks(cell: object, place: Place, reader: MediaCells) -> tuple[tuple[str, Path], ...]:
     if isinstance(cell, str) and cell_text(cell).startswith("{"):
         try:
-            cell = json.loads(cell)
+            cell = json_value(cell)
         except ValueError as error:
             raise place.error(f"broken JSON ({error}).", field="masks") from None
     if isinstance(cell, Mapping):
@@ -267,7 +269,7 @@ def _boxes(written: object, place: Place) -> tuple[Box, ...]:
         if not text:
             return ()
         try:
-            cell = json.loads(text if text.startswith("[") else f"[{text.replace(';', ',')}]")
+            cell = json_value(text if text.startswith("[") else f"[{text.replace(';', ',')}]")
         except ValueError:
             cell = None
     elif cell is None:

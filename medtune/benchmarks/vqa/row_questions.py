@@ -26,11 +26,12 @@ from medtune.benchmarks.vqa.conversation import (
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
+from medtune.data.json_text import json_value
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, Place, TableOptions
-from medtune.data.types import MediaKind, MediaRef, Question, Split
+from medtune.data.types import REJECTED, MediaKind, MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, read_tolerance
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
@@ -95,6 +96,8 @@ class RowReader:
             question = replace(
                 question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
+            if turn.is_last and (worse := self._text(row, REJECTED)):
+                question = replace(question, printed={**question.printed, REJECTED: worse})
             answered = self._answered(row, question, turn.answer, is_last=turn.is_last)
             is_free = (
                 not self.classes
@@ -225,7 +228,7 @@ class RowReader:
         value = row.values.get(column)
         if isinstance(value, str) and value.strip().startswith("["):
             with suppress(ValueError):
-                value = json.loads(value)
+                value = json_value(value)
         if isinstance(value, list):
             texts = list(dict.fromkeys(filter(None, (self._simple(row, each, column) for each in value))))
             if len(texts) != 1:
@@ -288,7 +291,10 @@ class RowReader:
         said = self._text(row, roles.SPLIT)
         if not said or self.said.unanswered:
             return of_file
-        stated = split_named(said, self.said.splits) or LEFT_OUT
+        try:
+            stated = split_named(said, self.said.splits) or LEFT_OUT
+        except ValueError as error:
+            raise ValueError(f"{row.place.file}, row {row.place.row}: {error}") from None
         if of_file is not None and stated not in (of_file, LEFT_OUT):
             raise row.place.error(
                 f"the row says that it is {stated}, the name of its file says {of_file}. Correct one of them, or leave "

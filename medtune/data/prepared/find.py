@@ -1,10 +1,10 @@
 """Finds the prepared folder of a run that was moved, or whose data were."""
 
-import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from medtune.data.json_text import json_value
 from medtune.data.prepared.manifest import MANIFEST
 
 ABOVE = 3
@@ -49,7 +49,7 @@ def _prepared_beside(run: Path, data_root: Path) -> Iterator[Path]:
 
 def _hash_in(folder: Path) -> str | None:
     try:
-        said = json.loads((folder / MANIFEST).read_bytes())
+        said = json_value((folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
         return None
     return said.get("data_hash") if isinstance(said, dict) else None

@@ -19,6 +19,9 @@ _MOST_SHOWN = 12
 _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave its rows out: --splits NAME={LEFT_OUT}."
 
 
+_LONGEST_NAME = 60
+
+
 def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     """Returns the split that a name stands for; None where the user leaves its rows out.
 
@@ -33,7 +36,9 @@ def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
             return split
     if name in meant:
         raise ValueError(f"--splits {name}={said}: wanted {', '.join(SPLITS)} or {LEFT_OUT} behind the sign.")
-    raise ValueError(f"{name!r} is no split that medtune knows. It knows {', '.join(_NAMES)}. {_WAY_OUT}")
+    raise ValueError(
+        f"{name[:_LONGEST_NAME]!r} is no split that medtune knows. It knows {', '.join(_NAMES)}. {_WAY_OUT}"
+    )
 
 
 def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:

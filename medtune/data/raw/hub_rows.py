@@ -8,13 +8,13 @@ Source: the library's documentation, huggingface.co/docs/datasets (5.2).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from medtune.data.json_text import json_value
 from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
 from medtune.data.raw.rows import Row, RowSet
 from medtune.data.raw.source import HubId, Place
@@ -200,7 +200,7 @@ def _decoder(feature: object) -> Callable[[object], object] | None:
         names: list[str] = feature.names
         return lambda cell: names[cell] if isinstance(cell, int) and 0 <= cell < len(names) else None
     if isinstance(feature, datasets.Json):
-        return lambda cell: json.loads(cell) if isinstance(cell, str) else cell
+        return lambda cell: json_value(cell) if isinstance(cell, str) else cell
     return None
 
 
@@ -284,7 +284,8 @@ def _explained(where: str) -> Iterator[None]:
     logging.set_verbosity(logging.CRITICAL)
     try:
         yield
-    except (DatasetsError, RuntimeError, OSError, ValueError) as error:
+    # The readers behind the library raise any of these for a broken file, Arrow's for a missing column a KeyError.
+    except (DatasetsError, RuntimeError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         if str(error).startswith((where, "hf:")):
             raise
         cause = error.__cause__ or error

@@ -67,7 +67,7 @@ class NamedFiles:
     def _inside(self, parts: Sequence[str]) -> list[Path]:
         path = "/".join(parts)
         for folder in self.folders:
-            if (exact := folder / path).exists():
+            if os.path.exists(exact := folder / path):
                 return [exact]
         for folder in self.folders:
             if found := _named(folder, parts):

@@ -5,6 +5,7 @@ Rows that cannot become questions are collected, each with its place and the rea
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -212,7 +213,9 @@ class Missing:
 
 def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tuple[Missing, ...]:
     """Returns each media file that rejects name and that does not exist; `fetch` says where the files can be found."""
-    paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None and not reject.media.exists())
+    paths = dict.fromkeys(
+        reject.media for reject in rejects if reject.media is not None and not os.path.exists(reject.media)
+    )
     return tuple(
         Missing(str(path.relative_to(folder) if path.is_relative_to(folder) else path), fetch) for path in paths
     )

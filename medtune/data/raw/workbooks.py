@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
 from zipfile import BadZipFile, ZipFile
 
 from medtune.data.catalog import nearest
@@ -81,21 +83,36 @@ def _from(
     return ((number, cells) for number, cells in sheet_rows(path, title, also) if number >= (header_row or 0))
 
 
+# openpyxl, zipfile and the XML parser raise any of these for a broken workbook.
+_BROKEN = (
+    BadZipFile, zlib.error, ParseError, OSError, EOFError, LookupError, ValueError, TypeError, AttributeError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        if isinstance(error, ValueError) and str(error).startswith(f"{path}: "):
+            raise
+        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
+
+
 @contextmanager
 def open_workbook(path: Path) -> Iterator[Workbook]:
     """Opens a workbook whose sheets are read row by row, with the values that formulas had when it was saved."""
     # openpyxl loads slowly, and only .xlsx tables need it.
     import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
 
-    try:
+    # Sheets are unpacked while their rows are read.
+    with _readable(path):
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, InvalidFileException, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
-    try:
-        yield book
-    finally:
-        book.close()
+        try:
+            yield book
+        finally:
+            book.close()
 
 
 def sheet_rows(path: Path, title: str, also: Collection[int] = ()) -> Iterator[tuple[int, Sequence[object]]]:
@@ -114,11 +131,12 @@ def merged_cells(path: Path, title: str, *, below: int) -> list[CellRange]:
     """
     import openpyxl
 
-    with ZipFile(path) as packed:
-        sheets = [name for name in packed.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
-        if not any(_has_mark(packed, name) for name in sheets):
-            return []
-    found = openpyxl.load_workbook(path, data_only=True)[title].merged_cells.ranges
+    with _readable(path):
+        with ZipFile(path) as packed:
+            sheets = [name for name in packed.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+            if not any(_has_mark(packed, name) for name in sheets):
+                return []
+        found = openpyxl.load_workbook(path, data_only=True)[title].merged_cells.ranges
     return sorted((area for area in found if area.min_row > below), key=lambda area: (area.min_row, area.min_col))
 
 

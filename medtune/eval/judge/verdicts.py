@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from medtune.data.json_text import json_value
 from medtune.data.readable import readable_question
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark, Evidence
@@ -79,7 +80,7 @@ def read_verdicts(path: Path) -> dict[PredictionKey, StoredVerdict]:
     *lines, _torn = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = json_value(line)
             key = PredictionKey(str(row["question_id"]), row["condition"], row["reading"], int(row["repeat"]))
             found[key] = StoredVerdict(key, str(row["reply_hash"]), str(row["judge"]), str(row["text"]))
         except (ValueError, KeyError, TypeError) as error:
@@ -164,7 +165,7 @@ def read_points(text: str) -> int | None:
     (2, None)
     """
     try:
-        said = json.loads(_FENCE.sub("", without_thinking(text).strip()))
+        said = json_value(_FENCE.sub("", without_thinking(text).strip()))
     except ValueError:
         return None
     points = said.get("points") if isinstance(said, dict) else None

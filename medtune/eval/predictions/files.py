@@ -26,6 +26,7 @@ from typing import TypeVar, cast, get_args
 
 from medtune.data.catalog import nearest
 from medtune.data.files import give_usual_permissions
+from medtune.data.json_text import json_value
 from medtune.data.types import Condition, Prediction, PredictionKey, Reading
 
 FIELDS = (
@@ -142,7 +143,7 @@ def replace_file(path: Path, lines: Iterable[bytes]) -> None:
 
 def _object(line: bytes, where: str) -> Mapping[str, object]:
     try:
-        row = json.loads(line.decode("utf-8-sig"))
+        row = json_value(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{where}: not UTF-8 (byte {error.start + 1}); save the file as UTF-8") from error
     except (json.JSONDecodeError, RecursionError) as error:

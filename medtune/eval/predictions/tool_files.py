@@ -19,6 +19,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.raw.hub_rows import XLSX
 from medtune.data.raw.lettered_options import split_options
 from medtune.data.raw.workbooks import open_workbook
@@ -140,7 +141,7 @@ def json_list(path: Path) -> list[Mapping[str, object]]:
 
 def read_json_text(path: Path) -> object:
     try:
-        return json.loads(utf8_text(path))
+        return json_value(utf8_text(path))
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}: broken or cut-off JSON (line {error.lineno}: {error.msg}). Copy it again."
@@ -173,7 +174,7 @@ def _is_swift(each: Mapping[str, object]) -> bool:
 
 def _begins_with_a_row(path: Path) -> bool:
     try:
-        first = json.loads(utf8_text(path).lstrip().partition("\n")[0])
+        first = json_value(utf8_text(path).lstrip().partition("\n")[0])
     except ValueError:
         return False
     return isinstance(first, dict) and ("question_id" in first or _is_tools(first))
@@ -185,7 +186,7 @@ def _json_lines(path: Path) -> list[Mapping[str, object]]:
         if not line.strip():
             continue
         try:
-            each = json.loads(line)
+            each = json_value(line)
         except ValueError as error:
             if not any(map(_is_tools, found)):
                 return []

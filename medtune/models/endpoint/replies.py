@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.types import MediaGroup, Request
 from medtune.models.endpoint.messages import Body, Tokens, cost_text, estimated_tokens, sent_shape, sent_sizes
 from medtune.models.endpoint.settings import Endpoint
@@ -183,7 +184,7 @@ def _said_error(body: Mapping[str, Any]) -> str | None:
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        body = json.loads(text)
+        body = json_value(text)
     except (ValueError, RecursionError):
         # A page of words comes from a server in between; the beginning of an object from the model's.
         raise UnreadableReplyError("the reply is not JSON", is_begun=text.lstrip().startswith("{")) from None
@@ -217,7 +218,7 @@ class ReplyCache:
         if not path.is_file():
             return None
         try:
-            held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
+            held: Mapping[str, object] = json_value(path.read_text("utf-8"))
             text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
             tokens, prompt = Tokens(*usage) if isinstance(usage, list) else None, held.get("prompt")
             rows = ServedPrompt(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
@@ -359,7 +360,7 @@ def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
         ledger.write_bytes(b"".join(line + b"\n" for line in lines))
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = json_value(line)
             tokens, usd = Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
             if not (math.isfinite(usd) and usd >= 0 and min(tokens) >= 0):
                 raise ValueError("a cost below 0, or none")

@@ -1,11 +1,11 @@
 """The tokens that end a reply: the one that the chat template ends a turn with, and those that a checkpoint adds."""
 
-import json
 from collections.abc import Sequence as Many
 from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from medtune.data.json_text import json_value
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Sequence, SequenceFamily
@@ -43,7 +43,7 @@ def read_generation(folder: Path) -> GenerationConfig | None:
     if not path.is_file():
         return None
     try:
-        return GenerationConfig.from_dict(json.loads(path.read_text("utf-8")))
+        return GenerationConfig.from_dict(json_value(path.read_text("utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
 

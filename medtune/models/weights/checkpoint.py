@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from medtune.data.files import give_usual_permissions
+from medtune.data.json_text import json_value
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, is_only_rounded, weights_stay_unread
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
@@ -171,7 +172,7 @@ class _TrainedFile:
 
     @property
     def about(self) -> dict[str, str]:
-        return dict(json.loads((self._file.metadata() or {}).get("medtune", "{}")))
+        return dict(json_value((self._file.metadata() or {}).get("medtune", "{}")))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -231,7 +232,7 @@ def other_base(model: nn.Module, samples: str) -> str | None:
 
     Weights that the model does not have, or holds in 4 bits, are passed over.
     """
-    recorded: Mapping[str, str] = json.loads(samples)
+    recorded: Mapping[str, str] = json_value(samples)
     for name, parameter in model.named_parameters():
         wanted = recorded.get(name.replace(".base_layer", ""))
         if wanted is None or is_quantized(parameter) or not parameter.numel():

@@ -5,7 +5,6 @@ All files of a checkpoint come from one commit, whose number is the name of its 
 
 import errno
 import getpass
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import enable_progress_bars
 from transformers.utils import logging
 
+from medtune.data.json_text import json_value
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
 from medtune.models.weights.folder_check import check_folder
 
@@ -192,7 +192,7 @@ def _shards(folder: Path) -> set[str]:
     if not index.is_file() or (folder / WEIGHT_FILES[1]).is_file():
         return set()
     try:
-        return set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+        return set(json_value(index.read_text("utf-8"))["weight_map"].values())
     except (ValueError, KeyError, AttributeError):
         # The loader names what is wrong with the file.
         return set()
@@ -267,7 +267,7 @@ def check_public(folder: Path) -> None:
     """Refuses a folder that is not proven, or that would make something of this machine public."""
     if not (folder / PROOF).is_file():
         raise PushError(f"{folder}: no {PROOF}; only a proven export is uploaded. Export it without --no-proof")
-    if not json.loads((folder / PROOF).read_text("utf-8")).get("samples"):
+    if not json_value((folder / PROOF).read_text("utf-8")).get("samples"):
         raise PushError(f"{folder / PROOF}: a proof without samples; export again")
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         if path.suffix not in _KINDS:

@@ -4,7 +4,6 @@ A tokenizer.model is converted for the tokenizers library. transformers converts
 blank that LLaMA's tokenizer puts before a text, so that the conversion is compared with sentencepiece itself.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import transformers
 from sentencepiece import SentencePieceProcessor
 from transformers import CONFIG_MAPPING, AutoTokenizer, LlamaTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
+from medtune.data.json_text import json_value
 from medtune.models.sequence.template_limits import refuse_endless
 
 SETTING = "trust_remote_code"
@@ -31,7 +31,7 @@ def refuse_own_code(folder: Path, said: str, error: Exception) -> None:
 
 def _names_code(path: Path) -> bool:
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = json_value(path.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(said, dict) and "auto_map" in said
@@ -124,7 +124,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """Returns the object in a JSON file."""
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = json_value(path.read_text("utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
     if not isinstance(said, dict):

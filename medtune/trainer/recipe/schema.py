@@ -17,6 +17,7 @@ from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.early_stopping import EarlyStopping
 from medtune.trainer.recipe.judge import JudgeSettings
 from medtune.trainer.recipe.loss import LossSettings
+from medtune.trainer.recipe.replies import ReplySettings
 
 SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
@@ -25,7 +26,9 @@ AUTO = "auto"
 FOREIGN = "foreign"
 """The value of model.name where `medtune.BenchmarkEvaluation` asked a module of the user's own, which nothing loads."""
 
-STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
+STAGE_KEYS = (
+    "batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor", "loss", "replies",
+)  # fmt: skip
 """The keys whose values a stage takes from `train` if it does not give them itself."""
 
 Board = Literal["tensorboard", "mlflow"]
@@ -151,6 +154,8 @@ class Stage:
         warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
         schedule: Form of the learning rate's curve after the warm-up, as in `train`.
         lr_floor: Share of the peak to which the learning rate falls, as in `train`.
+        loss: What the stage lowers, as in `train`.
+        replies: The replies that a loss over draws or pairs learns from, as in `train`.
         tuning: How each part of the model learns in this stage.
     """
 
@@ -164,6 +169,8 @@ class Stage:
     warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
     lr_floor: Share = 0.0
+    loss: LossSettings = field(default_factory=LossSettings)
+    replies: ReplySettings = field(default_factory=ReplySettings)
     tuning: Tuning = field(default_factory=Tuning)
 
     @property
@@ -194,6 +201,7 @@ class TrainBlock:
         micro_batch_tokens: Given instead of micro_batch_size: the most tokens that the rows of one forward pass
             compute, padding included. Each step's groups are then divided by length; a longer group is alone.
         loss: What the training lowers: the cross entropy of the answers, or another loss.
+        replies: The replies that a loss over draws or pairs learns from.
         optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: Weight decay of AdamW, applied to matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly to its peak.
@@ -232,6 +240,7 @@ class TrainBlock:
     micro_batch_size: Count = 8
     micro_batch_tokens: Count | None = None
     loss: LossSettings = field(default_factory=LossSettings)
+    replies: ReplySettings = field(default_factory=ReplySettings)
     optimizer: OptimizerName = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=100)] = 0.01
     warmup_ratio: PartlyShare = 0.1

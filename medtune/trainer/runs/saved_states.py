@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medtune.data.files import file_digest, json_file
+from medtune.data.json_text import json_value
 from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder, step_of
 
 KEPT = 2
@@ -56,7 +57,7 @@ def refuse_old_state(folder: RunFolder) -> None:
     if not (state / STATE_FILE).is_file() and not (state / "tensors").is_dir():
         raise ValueError(_OLD.format(state=state))
     try:
-        said = json.loads((state / STATE_FILE).read_bytes())
+        said = json_value((state / STATE_FILE).read_bytes())
     except (OSError, ValueError, RecursionError):
         return
     if isinstance(said, dict) and "step" in said and _SEAL not in said:

@@ -133,7 +133,7 @@ def _without_paths(value: Any) -> Any:
 
 
 METRICS = "metrics.csv"
-TRAINING = ("train/", "val/")
+TRAINING = ("train/", "reward/", "val/")
 _HEAD = ",".join(HEADER) + "\n"
 TOOK = "seconds"
 """The metric of a phase that says how long this process took to answer and score it."""

@@ -4,13 +4,13 @@ A case's masks are binary files, each named after its structure, or one label ma
 or the header of TotalSegmentator.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 
@@ -165,7 +165,7 @@ def _in_header(file: Path) -> list[tuple[str, int]]:
 
 def _in_dataset(about: Path) -> list[tuple[str, int]]:
     try:
-        stated = json.loads(about.read_text("utf-8"))["labels"]
+        stated = json_value(about.read_text("utf-8"))["labels"]
         # Version 2 of nnU-Net writes {"liver": 1} or {"whole": [1, 2]}, version 1 wrote {"1": "liver"}.
         labels = [(key, value) if not isinstance(value, str) else (value, int(key)) for key, value in stated.items()]
         return [(key, int(each)) for key, value in labels for each in (value if isinstance(value, list) else [value])]

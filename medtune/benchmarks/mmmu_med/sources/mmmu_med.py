@@ -23,6 +23,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Literal, NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import file_rows, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
@@ -224,7 +225,7 @@ def _answers(folder: Path) -> dict[str, object]:
     if not file.is_file():
         return {}
     try:
-        said = json.loads(file.read_text("utf-8"))
+        said = json_value(file.read_text("utf-8"))
         return {number: each["ground_truth"] for number, each in said.items()}
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f'{file}: wanted {{id: {{"ground_truth": answer}}}} ({type(error).__name__}).') from error
@@ -234,7 +235,7 @@ def _options(row: Row) -> tuple[str, ...]:
     said = row.values.get("options")
     try:
         read = ast.literal_eval(said) if isinstance(said, str) else said
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         read = None
     if not isinstance(read, list) or len(read) < 2 or not all(isinstance(option, str | int | float) for option in read):
         raise row.place.error(
@@ -250,7 +251,7 @@ def _truths(said: object) -> list[str]:
     if isinstance(said, str) and said.startswith("["):
         try:
             said = ast.literal_eval(said)
-        except (ValueError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return [str(said).strip()]
     return [str(each).strip() for each in said] if isinstance(said, list) else [str(said or "").strip()]
 

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from medtune.benchmarks.u2_bench.tasks_and_sets import RANGES, TOLERANCE, Range
+from medtune.data.json_text import json_value
 from medtune.data.media.masks import LOCATIONS
 
 
@@ -138,7 +139,7 @@ def _without_brackets(cell: str) -> str:
 
 def _anatomy(cell: str) -> str:
     try:
-        found = json.loads(cell.replace("'", '"'))
+        found = json_value(cell.replace("'", '"'))
     except json.JSONDecodeError:
         named = re.search(r'"Anatomy":\s*"([^"]+)"', cell)
         return (named[1] if named else cell).lower()

@@ -14,7 +14,6 @@ without a file_name refer to a data set on a hub and are left out.
 Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io); LLaMA-Factory, data/README.md.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
+from medtune.data.json_text import json_value
 from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
@@ -209,7 +209,7 @@ def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: this table of data sets is missing. Copy it beside the data.")
     try:
-        listed = json.loads(path.read_text("utf-8-sig"))
+        listed = json_value(path.read_text("utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
     if not isinstance(listed, dict):

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from medtune.data.files import file_digest
+from medtune.data.json_text import json_value
 from medtune.data.media.videos.read import Extent
 from medtune.data.prepared.copy_media import CopiedFile
 from medtune.data.prepared.decoded_content import Content
@@ -34,7 +35,7 @@ class Finished:
         content = file.read_bytes() if file.is_file() else b""
         for line in content.splitlines():
             try:
-                key, found = json.loads(line)
+                key, found = json_value(line)
             except ValueError:
                 # The process was killed while it wrote this line.
                 continue
@@ -62,7 +63,7 @@ class Finished:
         line = json.dumps([key, found])
         self._file.write(f"{line}\n")
         self._file.flush()
-        return json.loads(line)[1]
+        return json_value(line)[1]
 
     def copies_before(self, key: str, media: Path) -> list[Outcome] | None:
         """Returns the files that were copied under a key; None if none were, or if they are not as they were.

@@ -118,7 +118,7 @@ def llava(folder: Path, said: Mapping[str, Any]) -> Original:
     tokens = _placeholders(folder, tokenizer, int(said["vocab_size"]), video=shape == "llava_onevision")
     more: dict[str, Any] = {}
     if shape != "llava":
-        more["image_grid_pinpoints"] = _pinpoints(said.get("image_grid_pinpoints"), eyes["image_size"])
+        more["image_grid_pinpoints"] = _pinpoints(folder, said.get("image_grid_pinpoints"), eyes["image_size"])
     if shape == "llava_onevision":
         more |= {"vision_aspect_ratio": ratio, "video_token_index": tokens["<video>"]}
     image = next(iter(tokens))
@@ -187,12 +187,21 @@ def _shape(folder: Path, said: Mapping[str, Any]) -> tuple[str, str]:
     raise refuse(folder, "image_aspect_ratio with mm_patch_merge_type", f"{ratio} with {merged}", HF)
 
 
-def _pinpoints(told: object, side: int) -> list[list[int]]:
+_MOST_TILES = 64
+
+
+def _pinpoints(folder: Path, told: object, side: int) -> list[list[int]]:
     """Returns the sizes to which a picture is scaled: they are listed, or stand as `(1x1),...,(6x6)`, in tiles."""
-    if isinstance(told, str) and "x" in told:
-        first, *_, last = (int(each) for each in re.findall(r"\d+", told))
-        return [[tall * side, wide * side] for tall in range(first, last + 1) for wide in range(first, last + 1)]
-    return [list(each) for each in (ast.literal_eval(told) if isinstance(told, str) else cast("list[Any]", told))]
+    try:
+        if isinstance(told, str) and "x" in told:
+            first, *_, last = (int(each) for each in re.findall(r"\d{1,9}", told))
+            if last > _MOST_TILES:
+                raise ValueError("too many tiles")
+            return [[tall * side, wide * side] for tall in range(first, last + 1) for wide in range(first, last + 1)]
+        listed = ast.literal_eval(told) if isinstance(told, str) else cast("list[Any]", told)
+        return [[int(length) for length in each] for each in listed]
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise refuse(folder, "image_grid_pinpoints", f"{told!r:.60}", HF) from None
 
 
 def _placeholders(folder: Path, tokenizer: Any, rows: int, *, video: bool) -> dict[str, int]:

@@ -16,6 +16,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
+from medtune.data.json_text import json_value
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.counted import counted
@@ -151,7 +152,7 @@ class BenchmarkMetric(Metric):
         held = bytes(dim_zero_cat(self.rows).to(torch.uint8).cpu().numpy())
         found: dict[str, _AnsweredQuestion] = {}
         for line in held.splitlines():
-            row = _ROWS.validate_python(json.loads(line))
+            row = _ROWS.validate_python(json_value(line))
             found.setdefault(row.question.id, row)
         if not found:
             return torch.tensor(math.nan, dtype=torch.float64, device=self.device)

@@ -26,6 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.json_text import json_value
 from medtune.data.raw.lettered_options import find_option, split_options
 from medtune.data.raw.source import Reject, RowError
 from medtune.data.types import MediaKind, MediaRef, Question
@@ -127,14 +128,14 @@ def _parquet(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _json(file: Path) -> Iterator[Mapping[str, object]]:
-    found = json.loads(file.read_text("utf-8"))
+    found = json_value(file.read_text("utf-8"))
     rows = found.get("questions") if isinstance(found, dict) else found
     return map(_object, rows if isinstance(rows, list) else [])
 
 
 def _json_lines(file: Path) -> Iterator[Mapping[str, object]]:
     with file.open(encoding="utf-8") as opened:
-        yield from (_object(json.loads(line)) for line in opened if line.strip())
+        yield from (_object(json_value(line)) for line in opened if line.strip())
 
 
 def _object(row: object) -> Mapping[str, object]:

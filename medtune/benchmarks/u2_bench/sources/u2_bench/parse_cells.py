@@ -9,13 +9,13 @@ Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, which states that
 """
 
 import ast
-import json
 import math
 import re
 from typing import NamedTuple
 
 from medtune.benchmarks.facets import age_decade, sex
 from medtune.benchmarks.u2_bench.tasks_and_sets import VALUE_KEYS
+from medtune.data.json_text import json_value
 from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
@@ -36,7 +36,7 @@ class StructurePlace(NamedTuple):
 
 def unpacked(cell: str) -> object:
     """Returns the value of a cell that is written in JSON or as Python prints it; else the text itself."""
-    for read in (json.loads, ast.literal_eval):
+    for read in (json_value, ast.literal_eval):
         try:
             return read(cell)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -67,7 +67,7 @@ def printed_keypoint(cell: str) -> str | None:
     ['mv_inner', None, None]
     """
     try:
-        found = json.loads(cell)
+        found = json_value(cell)
     except (ValueError, RecursionError):
         return None
     first = found[0] if isinstance(found, list) and found else found

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from medtune.data.files import unique_mark
+from medtune.data.json_text import json_value
 from medtune.data.media.stored_media import check_bytes
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
@@ -51,7 +52,7 @@ def read_stored_grid(path: Path) -> Grid:
 
 def _grid(shape: Sequence[int], about: Mapping[str, str], path: Path) -> Grid:
     try:
-        i, j, k = (float(length) for length in json.loads(about["spacing_mm"]))
+        i, j, k = (float(length) for length in json_value(about["spacing_mm"]))
         return Grid((int(shape[0]), int(shape[1]), int(shape[2])), (i, j, k), about["orientation"])
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path}: states no spacing or orientation. {AGAIN}") from error

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.json_text import json_value
 from medtune.data.media.volumes.geometry import Grid, grid_of
 from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.transform import Kept
@@ -57,7 +58,7 @@ class CTChatTransform:
         """Returns the transformed volume, (1, T, H, W)."""
         values = kept.values
         if _GRID in kept.about:
-            shape, spacing_mm = json.loads(kept.about[_GRID])
+            shape, spacing_mm = json_value(kept.about[_GRID])
             values = self._resampled(values, self._view(Grid(tuple(shape), tuple(spacing_mm), "")))
         out_1THW = np.full((1, self.size[2], *self.size[:2]), -1.0, dtype=np.float32)
         t, h, w = values.shape
