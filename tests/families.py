@@ -25,9 +25,7 @@ from safetensors.torch import load_file, save_file
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.models.nano.transformers_vlm import write_nano
-from medtune.models.proof.checks import Check
 from medtune.trainer.commands.cli import main as medtune
-from medtune.trainer.recipe.read import read_recipe
 from tests.examples import write_example
 from tests.models.transformers_vlm import originals
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, write_checkpoint
@@ -35,7 +33,6 @@ from tests.models.transformers_vlm.test_originals import CASES
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_relatives import RELATIVES
 from tests.models.twins import OF_TRANSFORMERS
-from tests.trainer.doctor.recipe_training import training_checks
 
 Write = Callable[[Path], object]
 
@@ -65,7 +62,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 }
 OF_ALL_WAYS = ("qwen25vl", "gemma3", "internvl", "llava", "qwen3_vl_moe")
 OF_EXPERTS = ("qwen3_vl_moe", "qwen3_5_moe", "glm4v_moe", "qwen3_omni")
-STEPS = ("validate", "train", "evaluate", "doctor", "training", "merge", "export")
+STEPS = ("validate", "train", "evaluate", "doctor", "export")
 
 
 def rows() -> list[tuple[str, str]]:
@@ -98,7 +95,6 @@ def took(name: str, way: str, folder: Path, data: Path) -> dict[str, str]:
     checks = json.loads(record.read_text("utf-8"))["checks"] if record.is_file() else []
     passed = sum(check["passed"] is True for check in checks)
     found["doctor"] = f"{passed} pass" if said == "yes" else said
-    found["training"], found["merge"] = _trained(own, folder)
     found["export"] = _done("export", str(run), "--out", str(folder / "export"))
     return found
 
@@ -108,24 +104,6 @@ def _in_16_bits(config: Any) -> Any:
         return config
     named = {key: _in_16_bits(value) for key, value in config.items()}
     return {**named, **{key: "bfloat16" for key in ("dtype", "torch_dtype") if named.get(key) == "float32"}}
-
-
-def _trained(settings: Sequence[str], scratch: Path) -> tuple[str, str]:
-    try:
-        checks = training_checks(read_recipe("nano_busi_lora", settings), scratch)
-    # As below.
-    except Exception as error:
-        said = f"no: {type(error).__name__}: {error}"
-        return said, said
-    merge = checks.get("merge", Check("merge", False, "the training step was not made"))
-    failed = [check for check in checks.values() if check.passed is False]
-    passed = sum(check.passed is True for check in checks.values())
-    return (_verdict(failed[0]) if failed else f"{passed} pass"), _verdict(merge)
-
-
-def _verdict(check: Check) -> str:
-    said = {True: "yes", False: "no: ", None: "not asked: "}[check.passed]
-    return said if check.passed else said + check.detail
 
 
 def _done(*arguments: str) -> str:
@@ -164,10 +142,8 @@ def page(found: Sequence[Mapping[str, str]]) -> str:
             "# Families, taken through the commands", "",
             f"Written by `python -m tests.families WORK --page docs/families.md` on {today}: tiny random",
             "checkpoints in bfloat16 on a CPU, two steps each. `doctor` counts the checks of the command that",
-            "pass, and `training` those of `tests/models/proof/training.py`, which compares gradients, scales and a",
-            "step with plain peft; `merge` is one of these, that the merged model answers in plain transformers as",
-            "the adapted one does, and `export` that a folder was written and proven equal to the run's model. What",
-            "is not yes has its reason below the table.",
+            "pass, and `export` says that a folder was written, with adapters merged, and proven equal to the run's",
+            "model. What is not yes has its reason below the table.",
             *([f"Not run yet: {', '.join(left)}."] if left else []),
             "",
             f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines, "",

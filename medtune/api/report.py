@@ -18,7 +18,7 @@ from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.readable import spoken
 from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
-from medtune.eval.comparing.verdict import Verdict, verdict
+from medtune.eval.comparing.verdict import Verdict
 from medtune.eval.data_label import PATIENT, several
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answers import AnsweredQuestion, answer_to, chosen
@@ -187,7 +187,7 @@ def comparison_page(found: Comparison) -> Page:
         title=f"{second} minus {first}",
         subtitle=f"{compared.benchmark}, read by {compared.parser!r}",
         banners=tuple(dict.fromkeys(banner for label in compared.labels for banner in label.banners())),
-        verdict=verdict(compared.overall.paired, higher_is_better=compared.higher_is_better),
+        verdict=compared.overall.verdict,
         figure_name=f"difference of {spoken(compared.metric)}",
         figure=signed(found.gain),
         reach=f"95 % interval {span(found.ci95, sign=True)}, {p_equals(found.p)}, {found.n:,} questions",

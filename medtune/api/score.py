@@ -105,7 +105,9 @@ def _score_plain(
         predictions=tuple(predictions),
         benchmark=benchmark,
         scores=score_phase(asked, predictions, benchmark),
-        label=DataLabel(UNKNOWN, FOREIGN_WORDING, stands_for_patient=PATIENT if patients_known else ""),
+        label=DataLabel(
+            provenance=UNKNOWN, prompts=FOREIGN_WORDING, stands_for_patient=PATIENT if patients_known else ""
+        ),
         data_hash=plain_hash(asked),
         split="test",
         remarks=() if patients_known else (NO_PATIENTS,),

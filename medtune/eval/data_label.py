@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 if TYPE_CHECKING:
     from medtune.data.prepared.manifest import Manifest
 
+Fact = Annotated[str, Field(exclude_if=lambda text: not text)]
+"""A text that is left out of a file if it is empty."""
 UNKNOWN = "unknown"
 NOT_RECORDED = "not recorded"
 _MEANING = {
@@ -27,35 +31,39 @@ PATIENT = "patient"
 _LOOKALIKES = "Look-alikes are images that a perceptual hash cannot tell from one another."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class DataLabel:
-    """The label of a set of numbers; its fields have the same names in every JSON file."""
+    """The label of a set of numbers; its fields have the same names in every JSON file.
 
-    # Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or "unknown".
-    provenance: str
-    prompts: str  # The author of the prompts: "ours", the name of official prompts or of a kit's, or "not recorded".
-    # The unit by which a benchmark was divided into splits of our own, because it is for evaluation alone or shares
-    # images between its splits, e.g. "patient"; "" if the official split was used.
-    unofficial_split: str = ""
-    # The sets for evaluation alone that the model was trained on, in the form of `unofficial_sets`; "" if there are
-    # none.
-    unofficial_training: str = ""
-    # The unit that is kept in one split, and a cluster of intervals: "patient" if the data say whose images they are,
-    # else what stands for a patient, e.g. "image" or "image or film"; "" if it is not recorded.
-    stands_for_patient: str = ""
-    # The number of pairs of images that look alike and lie in two splits, and why, in the words of `Lookalikes.across`;
-    # "" if look-alikes were kept together.
-    split_lookalikes: str = ""
-    # The numbers of evaluated images that look like images of other folders which the model, or its weights before,
-    # learnt from; "" if there are none.
-    learnt_lookalikes: str = ""
-    # The number of test questions about a patient, an image or a text that another split holds too, in the words of
-    # `Manifest.leaks`; "" if the splits share none.
-    split_leaks: str = ""
-    # The evaluated patients and questions that the model's weights were trained on, in numbers; `NOT_RECORDED` if
-    # trained weights do not say what they were trained on; "" if there are none.
-    seen_in_training: str = ""
-    changed_data: str = ""  # When and how the data changed while the run was interrupted; "" if they did not.
+    Attributes:
+        provenance: Origin of the data: "released", "reconstruction" or "synthetic".
+        prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
+        unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
+            "patient"; left out if the official split was used.
+        unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        stands_for_patient: Unit that is kept in one split, and a cluster of intervals: "patient" if the data say
+            whose images they are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
+        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
+            look-alikes were kept together.
+        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
+            left out if there are none.
+        split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
+            too; left out if the splits share none.
+        seen_in_training: Evaluated patients and questions that the weights were trained on before, "not recorded" if
+            trained weights do not say; left out if there are none.
+        changed_data: When and how the data changed while the run was interrupted; left out if they did not.
+    """
+
+    provenance: Fact
+    prompts: Fact
+    unofficial_split: Fact = ""
+    unofficial_training: Fact = ""
+    stands_for_patient: Fact = ""
+    split_lookalikes: Fact = ""
+    learnt_lookalikes: Fact = ""
+    split_leaks: Fact = ""
+    seen_in_training: Fact = ""
+    changed_data: Fact = ""
 
     @property
     def of_training(self) -> dict[str, str]:
@@ -160,8 +168,8 @@ OF_TRAINING = ("unofficial_training", "learnt_lookalikes", "seen_in_training", "
 def label_of(manifest: Manifest, *, prompts: str, **of_training: str) -> DataLabel:
     """Returns the label of numbers about a prepared folder; a run adds the fields of `OF_TRAINING`."""
     return DataLabel(
-        manifest.provenance,
-        prompts,
+        provenance=manifest.provenance,
+        prompts=prompts,
         unofficial_split=manifest.unofficial_split or "",
         stands_for_patient=manifest.stands_for_patient,
         split_lookalikes=manifest.lookalikes.across,
@@ -183,8 +191,8 @@ def several(unit: str, number: int) -> str:
 
 def recorded_label(facts: Mapping[str, object]) -> DataLabel:
     """Returns the label that `facts` wrote into a JSON file; its fields are unknown if another tool wrote the file."""
-    provenance, prompts, *divided = (str(facts.get(name) or "") for name in LABEL_FIELDS)
-    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, *divided)
+    unknown = {"provenance": UNKNOWN, "prompts": NOT_RECORDED}
+    return DataLabel(**{name: str(facts.get(name) or unknown.get(name, "")) for name in LABEL_FIELDS})
 
 
 def unofficial_sets(learnt: Iterable[Manifest], *, before: Iterable[str] = ()) -> str:

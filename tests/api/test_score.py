@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import medtune
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+from tests.eval.answers import generated
 
 TRUTHS = ["yes", "no", "yes", "the left lobe", "no"]
 ANSWERS = ["Yes.", "yes", "yes", "the left lobe", "No"]
@@ -129,11 +130,11 @@ def test_wrong_lists_are_refused(truths: Any, answers: Any, more: Any, message: 
 
 def test_answers_that_occur_twice_are_refused(prepared_tiny: Path) -> None:
     questions = medtune.load(prepared_tiny).test
-    said = Prediction(PredictionKey(questions[0].id, "image", "generation", 0), text="benign")
+    said = generated(questions[0], "benign")
     assert medtune.score(questions, [said]).scores.overall.unanswered == 8
     with pytest.raises(ValueError, match="is answered twice"):
         medtune.score(questions, [said, said])
-    other = Prediction(PredictionKey("nobody", "image", "generation", 0), text="benign")
+    other = generated("nobody", "benign")
     with pytest.raises(ValueError, match="no question has the id 'nobody'"):
         medtune.score(questions, [other])
     with pytest.raises(ValueError, match="patients= and options= are for plain true answers"):

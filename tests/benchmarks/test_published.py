@@ -7,22 +7,21 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
+from tests.eval.answers import generated
 
-RELEASED = DataLabel("released", "not recorded")
+RELEASED = DataLabel(provenance="released", prompts="not recorded")
 UNLIKE = "the data are synthetic, not the released ones"
 
 
 def _scored(benchmark: Benchmark, questions: Sequence[Question], *, unlike_published: str) -> PhaseScores:
     """Returns the scores of a model that answers every question rightly."""
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in questions
-    ]
+    said = [generated(question, question.answer) for question in questions]
     return score_phase(questions, said, benchmark.for_part(questions), unlike_published=unlike_published)
 
 
@@ -35,12 +34,12 @@ def _whole_u2() -> list[Question]:
 @pytest.mark.parametrize(
     ("label", "why"),
     [
-        (DataLabel("synthetic", "not recorded"), "the data are synthetic"),
-        (DataLabel("reconstruction", "not recorded"), "the data are reconstruction"),
-        (DataLabel("unknown", "not recorded"), "the data are unknown"),
-        (DataLabel("released", "not recorded", unofficial_split="patient"), "divided by patient"),
-        (DataLabel("released", "not recorded", unofficial_training="u2_bench by image"), "trained on u2_bench"),
-        (DataLabel("released", "ours"), "in our words"),
+        (DataLabel(provenance="synthetic", prompts="not recorded"), "the data are synthetic"),
+        (DataLabel(provenance="reconstruction", prompts="not recorded"), "the data are reconstruction"),
+        (DataLabel(provenance="unknown", prompts="not recorded"), "the data are unknown"),
+        (replace(RELEASED, unofficial_split="patient"), "divided by patient"),
+        (replace(RELEASED, unofficial_training="u2_bench by image"), "trained on u2_bench"),
+        (DataLabel(provenance="released", prompts="ours"), "in our words"),
     ],
 )
 def test_what_departs_from_the_publication_is_named(label: DataLabel, why: str) -> None:

@@ -10,10 +10,7 @@ import torch
 
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.weights.export import assemble_model
-from medtune.models.weights.loading_options import Loading
 from tests.data.media.videos.synthetic_videos import mp4
-from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, twin
 
 OPTIONS = ("head", "femur")
@@ -51,30 +48,3 @@ def test_a_clip_shorter_than_the_model_wants_names_its_file(tmp_path: Path) -> N
         ValueError, match=r"short\.mp4: the clip has 2 frames where the model looks at 4; make it longer"
     ):
         read("nano_pocket_video", MediaRef(path, kind="video"))
-
-
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
-        (
-            "{% for m in messages %}{% for p in m['content'] %}{{ p.get('text', '') }}{% endfor %}{% endfor %}",
-            "drops the image",
-        ),
-        ("{{ raise_exception('no images') }}", "refuses a question about an image: no images"),
-    ],
-)
-def test_a_chat_template_that_drops_the_image_names_the_folder(tmp_path: Path, template: str, message: str) -> None:
-    folder = saved("nano_qwen25vl", tmp_path / "checkpoint")
-    (folder / "chat_template.jinja").write_text(template)
-    with pytest.raises(ValueError, match=message) as caught:
-        assemble_model("qwen25vl_7b", 0, Loading(weights=str(folder)))
-    assert str(caught.value).startswith(f"{folder} (model.weights): the chat template")
-
-
-def test_a_model_folder_without_a_processor_is_named(tmp_path: Path) -> None:
-    folder = saved("nano_qwen25vl", tmp_path / "checkpoint")
-    for file in [*folder.glob("*processor*"), *folder.glob("*preprocessor*")]:
-        file.unlink(missing_ok=True)
-    with pytest.raises(ValueError, match="processor") as caught:
-        assemble_model("qwen25vl_7b", 0, Loading(weights=str(folder)))
-    assert str(folder) in str(caught.value)

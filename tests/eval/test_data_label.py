@@ -8,8 +8,13 @@ import pytest
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.data_label import DataLabel, label_of, recorded_label, unofficial_sets
 
-PLAIN = DataLabel("released", "ours")
-WHOLE = DataLabel("reconstruction", "official, sha256 00", "patient", "u2_bench by patient")
+PLAIN = DataLabel(provenance="released", prompts="ours")
+WHOLE = DataLabel(
+    provenance="reconstruction",
+    prompts="official, sha256 00",
+    unofficial_split="patient",
+    unofficial_training="u2_bench by patient",
+)
 
 
 @pytest.mark.parametrize("label", [PLAIN, WHOLE])
@@ -37,7 +42,7 @@ def test_what_stands_for_a_patient_is_said_where_patients_are_not_known(unit: st
 
 
 def test_a_file_of_another_tool_says_nothing() -> None:
-    assert recorded_label({"unofficial_split": None}) == DataLabel("unknown", "not recorded")
+    assert recorded_label({"unofficial_split": None}) == DataLabel(provenance="unknown", prompts="not recorded")
 
 
 def test_sets_are_named_once_with_those_that_the_weights_had_learnt(prepared_tiny: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Prompt, Question
+from medtune.data.types import AnswerFormat, Prediction, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.gain import Gain, gain_between, seeds_gain
@@ -23,10 +23,11 @@ from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase, score_rows
 from medtune.eval.statistics import Floats
+from tests.eval.answers import generated
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
 
-LABEL = DataLabel("released", "ours")
+LABEL = DataLabel(provenance="released", prompts="ours")
 SILENT_MM = 50.0
 """The error in mm of a reply without a number."""
 
@@ -74,10 +75,7 @@ ASKED = [
 def said(off_mm: float | None) -> list[Prediction]:
     """Returns replies with these errors in mm, 100 mm more for the first question; None gives no reply."""
     texts = ["" if off_mm is None else f"{float(asked.answer) + off_mm + 100 * (asked.id == 'q0')}" for asked in ASKED]
-    return [
-        Prediction(PredictionKey(asked.id, "image", "generation", 0), text=text)
-        for asked, text in zip(ASKED, texts, strict=True)
-    ]
+    return [generated(asked, text) for asked, text in zip(ASKED, texts, strict=True)]
 
 
 def phase(off_mm: float | None) -> PhaseScores:
@@ -122,7 +120,7 @@ def test_the_comparison_is_of_the_error_and_tests_no_right_answers() -> None:
     one, two = (Side(replace(about, name=name), phase(off_mm).rows) for name, off_mm in (("one", 8.0), ("two", 2.0)))
     found = compare(one, two, LENGTHS)
     assert (found.metric, found.both) == ("mae_mm", 24)
-    assert found.overall.first - found.overall.second == pytest.approx(6)
+    assert found.overall.paired.before - found.overall.paired.after == pytest.approx(6)
     assert found.overall.paired.value == pytest.approx(-6)
     assert found.overall.mcnemar_p is None
     assert found.overall.paired.permutation_p <= 0.05, "the error itself is tested, by patients"
@@ -151,8 +149,9 @@ def test_the_report_knows_which_way_an_error_is_better(
         change_json(run / "results.json", key, value=results[key])
     found = headline(read_run(run), num_patients=12)
     assert found.verdict == verdict
-    assert "(lower is better)" in found.sentences[0]
-    assert ("fell from" in found.sentences[0]) == (verdict == "gain")
+    assert "(lower is better)" in found.metric
+    assert found.before is not None
+    assert (float(found.before) > float(found.after)) == (before > after)
     assert any(each.startswith("The 95 % interval excludes zero, and the test that swaps") for each in found.sentences)
 
 

@@ -34,10 +34,8 @@ MOST_NAMED = 50
 """The most rows that a note names (our own choice)."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
-_NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
-
-
 WITHOUT_ANSWERS = "Rows whose answers nobody knows are for `medtune predict MODEL --from FILE --out answers.csv`"
+_NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
 
 
 class LeftOut(NamedTuple):
@@ -107,83 +105,106 @@ def question_table(
     unread = [] if read_files is None else unread_files(folder, read_files)
     notes = (*notes, *unread_note(folder, unread, options.splits), *(note for each in sets for note in each.notes))
     names = list(dict.fromkeys(name for each in sets for name in each.reader.columns.others))
+    sets, found, levels, counting = _read(sets, names, options, limit)
+    if not found.is_cut:
+        check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
+    _check_found(found, sets, folder, options)
+    repeats: list[str] = []
+    if not options.unanswered:
+        _reject_dates(found, sets[0].reader)
+        repeats = _without_repeats(found, options.keep)
+    kept = levels.kept()
+    questions, said = _of_one_kind(found, sets, folder, options, facets=kept)
+    if options.tolerance and not any(TOLERANCE in question.printed for question in questions):
+        raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
+    has_media = any(found.media.values())
+    ignored = [name for name in names if name not in kept]
+    return SourceTable(
+        questions,
+        found.media,
+        (
+            *notes,
+            *counting,
+            *notes_on_names(each.reader.media.named for each in sets),
+            *said,
+            *repeats,
+            *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
+            *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
+            *([] if has_media or not questions else [_NO_MEDIA]),
+            *_named("no facets, as they hold the answer", levels.holding_answers()),
+            *_named("facets", sorted(kept)),
+            *_named("ignored columns", ignored),
+        ),
+        tuple(found.rejects),
+        missing_media(found.rejects, folder, fetch="the data set's owner"),
+        stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
+    )
+
+
+def _named(what: str, names: Collection[str]) -> list[str]:
+    return [f"{what}: {', '.join(names)}"] if names else []
+
+
+def _read(
+    sets: list[ReadSet], names: Sequence[str], options: TableOptions, limit: int | None
+) -> tuple[list[ReadSet], _Collected, Levels, list[str]]:
+    """Reads all sets; returns them as they were read, what was found, the levels of their facets, and notes.
+
+    Where only the first reading shows from where places of options count, all is read once more.
+    """
     mapped = {name for each in sets for of_role in each.reader.columns.found.values() for name in of_role}
     facets = _checked(options.facets, [*names, *mapped])
     found, levels = _collected(sets, names, facets, limit)
-    if (first := _counted_from(found)) is not None:
-        counted = replace(options, index_from=first)
-        sets = [replace(each, reader=replace(each.reader, said=counted)) for each in sets]
-        found, levels = _collected(sets, names, facets, limit)
-        notes = (
-            *notes,
-            f"the answers are the places of options, which count from {first}; --index-from says otherwise",
-        )
-    if not found.is_cut:
-        check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
+    first = _counted_from(found)
+    if first is None:
+        return sets, found, levels, []
+    counted = replace(options, index_from=first)
+    sets = [replace(each, reader=replace(each.reader, said=counted)) for each in sets]
+    said = f"the answers are the places of options, which count from {first}; --index-from says otherwise"
+    return sets, *_collected(sets, names, facets, limit), [said]
+
+
+def _check_found(found: _Collected, sets: Sequence[ReadSet], folder: Path, options: TableOptions) -> None:
+    """Refuses tables that give no question, name media that none of them has, or hold boxes of another form."""
+    has_media = any(found.media.values())
     if found.rejects and not found.rows and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
         raise ValueError(f"{folder}: no row has an answer. {WITHOUT_ANSWERS}")
     if not found.rows and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
-    if options.media_folder is not None and found.rows and not any(found.media.values()):
+    if options.media_folder is not None and found.rows and not has_media:
         raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
     tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
     named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
-    if found.rows and named and not any(found.media.values()) and not found.has_rejected_media:
+    if found.rows and named and not has_media and not found.has_rejected_media:
         raise ValueError(
             f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
             "table and save it in Excel, which keeps their values."
         )
     _check_boxes(found, sets, folder)
-    if not options.unanswered:
-        _reject_dates(found, sets[0].reader)
-    repeats = [] if options.unanswered else _without_repeats(found, options.keep)
+
+
+def _of_one_kind(
+    found: _Collected, sets: Sequence[ReadSet], folder: Path, options: TableOptions, *, facets: Collection[str]
+) -> tuple[KeptRows[Question], list[str]]:
+    """Returns the questions with language, kind of answer, facets and patient, and notes on how they are asked."""
+    codes = languages_of((each.question.text for each in found.rows), options.language)
+    asked = KeptRows(
+        (replace(each.question, language=code), each.free) for each, code in zip(found.rows, codes, strict=True)
+    )
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    codes = languages_of((each.question.text for each in found.rows), options.language)
-    asked = KeptRows(
-        (replace(each.question, language=code), each.free) for each, code in zip(found.rows, codes, strict=True)
-    )
     questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns)
     if of_labels:
         if not options.unanswered:
             _check_labels(questions, folder, sets[0].reader.columns.names)
         kinds = (f'asked of every row: {QUESTION!r}; --question "..." asks in your words', *kinds)
-    kept = levels.kept()
-    questions = KeptRows(_completed(each, found, {*kept, "task"}) for each in questions)
+    questions = KeptRows(_completed(each, found, {*facets, "task"}) for each in questions)
     questions, labels_said = asked_of_labels(questions, options)
-    ignored = [name for name in names if name not in kept]
-    if options.tolerance and not any(TOLERANCE in question.printed for question in questions):
-        raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
-    said = (
-        *notes_on_names(each.reader.media.named for each in sets),
-        *labels_said,
-        *kinds,
-        *(said_of_languages(codes) if options.language is None else []),
-        *repeats,
-        *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
-        *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
-        *([] if any(found.media.values()) or not questions else [_NO_MEDIA]),
-        *(
-            [f"no facets, as they hold the answer: {', '.join(holding)}"]
-            if (holding := levels.holding_answers())
-            else []
-        ),
-        *([f"facets: {', '.join(sorted(kept))}"] if kept else []),
-        *([f"ignored columns: {', '.join(ignored)}"] if ignored else []),
-    )
-    missing = missing_media(found.rejects, folder, fetch="the data set's owner")
-    return SourceTable(
-        questions,
-        found.media,
-        (*notes, *said),
-        tuple(found.rejects),
-        missing,
-        stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
-    )
+    return questions, [*labels_said, *kinds, *(said_of_languages(codes) if options.language is None else [])]
 
 
 def _completed(question: Question, found: _Collected, facets: Collection[str]) -> Question:

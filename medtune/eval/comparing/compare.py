@@ -4,13 +4,17 @@ The difference is second minus first, like the gain, which is after minus before
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.compare_file import ComparedLevel, CompareFile, RightAndWrong
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
+from medtune.eval.comparing.verdict import verdict
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply, num_passes, scored_everywhere
+from medtune.eval.results.schema import Labelled
 from medtune.eval.scoring.score import correctness
+from medtune.eval.scoring.tables import finite_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +44,22 @@ class Side:
         return self.about.name
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The difference between the sides on some of the questions that both answered."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(ComparedLevel):
+    """The difference between the sides on some of the questions that both answered, as compare.json has it."""
 
-    # Second minus first, with its interval, its tests and the numbers of questions that only one side answered right.
-    # For a task, `permutation_p_holm` is Holm's correction over the tasks.
+    # All of the difference; for a task, `permutation_p_holm` is Holm's correction over the tasks.
     paired: LevelGain
-    # Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are not simply
-    # right or wrong.
-    mcnemar_p: float | None
-
-    @property
-    def first(self) -> float:
-        return self.paired.before
-
-    @property
-    def second(self) -> float:
-        return self.paired.after
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    names: tuple[str, str]
-    labels: tuple[DataLabel, DataLabel]
-    benchmark: str
-    metric: str
-    higher_is_better: bool
-    parser: str  # Name of the parser that read the answers of both sides.
-    both: int  # Number of questions that both sides answered, with a score on both; only these are compared.
-    only_first: int  # Number of questions that only the first side answered; they are left out.
-    only_second: int  # Number of questions that only the second side answered; they are left out.
-    neither: int  # Number of questions of the split that neither side answered.
-    reworded: int  # Number of compared questions whose prompts are known to differ, e.g. by the answer format.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(CompareFile):
+    """What compare.json has, and what only the page and the table say."""
+
     overall: Difference
     by_task: Mapping[str, Difference]
-    # Number of questions that both sides answered, but with an answer that waits for a judge; they are left out.
-    unscored: int = 0
-    repeats: tuple[int, int] = (1, 1)  # Number of passes of each side: how many times it was asked each question.
-    # Number of answers of each side that are not compared, by condition and reading.
-    other_answers: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
-    thinking: tuple[str, str] = ("", "")  # How each side's thoughts were set (`About.thinking`).
+    thinking: tuple[str, str]  # How each side's thoughts were set (`About.thinking`).
+    higher_is_better: bool
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -108,21 +87,21 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     benchmark = benchmark.for_part([row.question for row, _ in pairs])
     return Comparison(
         names=(first.name, second.name),
-        labels=(first.about.label, second.about.label),
+        labels=(Labelled(**asdict(first.about.label)), Labelled(**asdict(second.about.label))),
         benchmark=first.about.benchmark,
         metric=benchmark.primary,
-        higher_is_better=benchmark.higher_is_better,
         parser=first.about.parser,
         both=len(pairs),
         only_first=len(found[0].keys() - found[1].keys()),
         only_second=len(found[1].keys() - found[0].keys()),
         neither=len(ids - found[0].keys() - found[1].keys()),
         reworded=sum(_is_reworded(*pair) for pair in pairs),
-        overall=_difference(pairs, benchmark, seed=seed),
+        higher_is_better=benchmark.higher_is_better,
+        overall=_difference(pairs, level_gain(*_sides(pairs), benchmark.primary_metric, seed=seed), benchmark),
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
         repeats=(num_passes(first.rows), num_passes(second.rows)),
-        other_answers=(first.other_answers, second.other_answers),
+        other_answers=(dict(first.other_answers), dict(second.other_answers)),
         thinking=(first.about.thinking, second.about.thinking),
     )
 
@@ -134,16 +113,37 @@ def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[
     tasks: dict[str, list[Pair]] = {}
     for pair in pairs:
         tasks.setdefault(pair[0].question.facets.get("task", "(no task)"), []).append(pair)
-    found = {task: _difference(chosen, benchmark, seed=seed) for task, chosen in tasks.items()}
-    adjusted = adjusted_by_holm({task: each.paired for task, each in found.items()})
-    return {task: replace(each, paired=adjusted[task]) for task, each in found.items()}
+    metric = benchmark.primary_metric
+    gains = {task: level_gain(*_sides(chosen), metric, seed=seed) for task, chosen in tasks.items()}
+    return {task: _difference(tasks[task], paired, benchmark) for task, paired in adjusted_by_holm(gains).items()}
 
 
-def _difference(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> Difference:
-    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    paired = level_gain(first, second, benchmark.primary_metric, seed=seed)
-    is_simple = correctness(first) is not None and correctness(second) is not None
-    return Difference(paired, paired.mcnemar_p if is_simple else None)
+def _sides(pairs: Sequence[Pair]) -> tuple[list[ParsedReply], list[ParsedReply]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def _difference(pairs: Sequence[Pair], paired: LevelGain, benchmark: Benchmark) -> Difference:
+    is_simple = all(correctness(side) is not None for side in _sides(pairs))
+    return Difference(
+        n=paired.n,
+        num_patients=paired.num_patients,
+        first=finite_number(paired.before),
+        second=finite_number(paired.after),
+        difference=finite_number(paired.value),
+        ci95=(finite_number(paired.ci95.low), finite_number(paired.ci95.high)),
+        verdict=verdict(paired, higher_is_better=benchmark.higher_is_better),
+        permutation_p=paired.permutation_p,
+        holm_p=paired.permutation_p_holm,
+        mcnemar_p=paired.mcnemar_p if is_simple else None,
+        readability=paired.readability,
+        counts=RightAndWrong(
+            both_right=paired.both_right,
+            only_first=paired.only_before,
+            only_second=paired.only_after,
+            both_wrong=paired.both_wrong,
+        ),
+        paired=paired,
+    )
 
 
 def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:

@@ -1,15 +1,13 @@
-"""Defines the type of compare.json and makes the content of that file from a comparison."""
+"""Defines the type of compare.json, which is what a comparison of two sets of answers is."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from pydantic import with_config
 
-from medtune.eval.comparing.compare import Comparison, Difference
-from medtune.eval.comparing.verdict import Readability, Verdict, verdict
+from medtune.eval.comparing.verdict import Readability, Verdict
 from medtune.eval.results.phase_schema import Count
 from medtune.eval.results.schema import DOCUMENT, Labelled
-from medtune.eval.scoring.tables import finite_number
 from medtune.eval.statistics.intervals import METHOD
 
 Ends = tuple[float | None, float | None]
@@ -112,49 +110,3 @@ class CompareFile:
     repeats: tuple[Count, Count] = (1, 1)
     other_answers: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
     interval_method: str = METHOD
-
-
-def compare_file(found: Comparison) -> CompareFile:
-    """Returns the content of compare.json."""
-    (first, second), better = found.labels, found.higher_is_better
-    return CompareFile(
-        names=found.names,
-        labels=(Labelled(**asdict(first)), Labelled(**asdict(second))),
-        benchmark=found.benchmark,
-        metric=found.metric,
-        parser=found.parser,
-        both=found.both,
-        only_first=found.only_first,
-        only_second=found.only_second,
-        neither=found.neither,
-        reworded=found.reworded,
-        overall=_level(found.overall, higher_is_better=better),
-        by_task={task: _level(each, higher_is_better=better) for task, each in found.by_task.items()},
-        unscored=found.unscored,
-        repeats=found.repeats,
-        other_answers=(dict(found.other_answers[0]), dict(found.other_answers[1])),
-        interval_method=METHOD,
-    )
-
-
-def _level(each: Difference, *, higher_is_better: bool) -> ComparedLevel:
-    paired = each.paired
-    return ComparedLevel(
-        n=paired.n,
-        num_patients=paired.num_patients,
-        first=finite_number(each.first),
-        second=finite_number(each.second),
-        difference=finite_number(paired.value),
-        ci95=(finite_number(paired.ci95.low), finite_number(paired.ci95.high)),
-        verdict=verdict(paired, higher_is_better=higher_is_better),
-        permutation_p=paired.permutation_p,
-        holm_p=paired.permutation_p_holm,
-        mcnemar_p=each.mcnemar_p,
-        readability=paired.readability,
-        counts=RightAndWrong(
-            both_right=paired.both_right,
-            only_first=paired.only_before,
-            only_second=paired.only_after,
-            both_wrong=paired.both_wrong,
-        ),
-    )

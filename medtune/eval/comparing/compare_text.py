@@ -1,4 +1,4 @@
-"""Shows a comparison as a table for the terminal, as Markdown and as a forest plot."""
+"""Shows a comparison as a table and as a forest plot."""
 
 import math
 import unicodedata
@@ -8,17 +8,15 @@ from xml.sax.saxutils import escape
 
 from medtune.data.readable import spoken
 from medtune.eval.comparing.compare import Comparison, Difference
-from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import (
     grounds,
     has_one_question_each,
     is_of_answers,
     one_question_note,
     readability_text,
-    verdict,
 )
 from medtune.eval.metric import passes_text
-from medtune.eval.report.table import escaped, paper_table, signed, span, table_lines
+from medtune.eval.report.table import signed, span
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.patient_swaps import p_text
@@ -188,7 +186,6 @@ def _tick(span: float) -> float:
     return max(power * factor for factor in (1, 2, 5) if power * factor <= span / 4)
 
 
-PLOT = "compare.svg"
 FILLED = (
     "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval, on "
     "all questions and on those that can be read on both sides."
@@ -269,10 +266,10 @@ def judgement(found: Comparison) -> str:
         "format": f"{second} is better than {first} by more than chance explains.",
         "loss": f"{first} is better than {second} by more than chance explains.",
         "unclear": "The difference cannot be told from chance.",
-    }[verdict(found.overall.paired, higher_is_better=found.higher_is_better)]
+    }[found.overall.verdict]
     whole = found.overall.paired
     parts = f" {readability_text(whole.readability, names=found.names)}" if whole.readability else ""
-    if verdict(whole, higher_is_better=found.higher_is_better) != "unclear" and not is_of_answers(whole):
+    if found.overall.verdict != "unclear" and not is_of_answers(whole):
         said += " What is shown is that more of its replies can be read, not that more of its answers are right."
     return f"{said} {grounds(whole)}.{parts}"
 
@@ -292,20 +289,12 @@ def _labels(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def comparison_markdown(found: Comparison) -> str:
-    """Returns the content of compare.md: the table, its notes and a link to the plot in the same folder."""
-    table = comparison_table(found)
-    lines = table_lines(paper_table(table))[2:]
-    plot = f"![The differences of the table as a forest plot]({PLOT})"
-    return "\n".join([f"# {escaped(table.title)}", "", *lines, plot]) + "\n"
-
-
 def comparison_plot(found: Comparison) -> str:
     """Returns the forest plot of the differences as SVG."""
     first, second = map(shortened, found.names)
     rows = [("all questions", found.overall), *found.by_task.items()]
     return forest_svg(
-        [_forest_row(spoken(task), each.paired, found) for task, each in rows],
+        [_forest_row(spoken(task), each, found.overall) for task, each in rows],
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",
@@ -313,15 +302,13 @@ def comparison_plot(found: Comparison) -> str:
     )
 
 
-def _forest_row(name: str, paired: LevelGain, found: Comparison) -> ForestRow:
-    claims = (each for each in (found.overall.paired, paired))
-    is_clear = all(verdict(each, higher_is_better=found.higher_is_better) != "unclear" for each in claims)
-    is_clear = is_clear and is_of_answers(paired)
-    return ForestRow(name, paired.n, paired.value, *paired.ci95, is_clear=is_clear)
+def _forest_row(name: str, each: Difference, overall: Difference) -> ForestRow:
+    is_clear = "unclear" not in (overall.verdict, each.verdict) and is_of_answers(each.paired)
+    return ForestRow(name, each.n, each.paired.value, *each.paired.ci95, is_clear=is_clear)
 
 
 def _cells(each: Difference) -> tuple[Cell, ...]:
     paired = each.paired
-    values = (each.first, each.second, paired.value, *paired.ci95)
+    values = (paired.before, paired.after, paired.value, *paired.ci95)
     tests = (paired.permutation_p, paired.permutation_p_holm, each.mcnemar_p)
     return (paired.n, *values, *(None if p is None else p_text(p) for p in tests))

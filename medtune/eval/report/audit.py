@@ -1,4 +1,4 @@
-"""Makes the tables of the audit, and finds the strongest check that the model does not surely beat.
+"""Makes the tables and figures of the audit, and finds the strongest check that the model does not surely beat.
 
 The rows are those of audit.json, or, without such a file, the baselines in results.json.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from medtune.data.readable import spoken
 from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap
 from medtune.eval.audit.run_rows import LINEAR_PROBE
+from medtune.eval.report.charts.strips import StripChart, StripValue, strip_chart
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
@@ -46,7 +47,12 @@ _AUDITED_COLUMNS = (
     "finding",
 )
 _NOT_BEATEN = "the model is not better than this check"
-_UNSEEING = ("text_only", "blank_image", "other_image")
+UNSEEING = ("text_only", "blank_image", "other_image")
+_IMAGE = {
+    "text_only": "without the image",
+    "blank_image": "with a blank image",
+    "other_image": "with another patient's image",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,100 @@ def blind_scores(level: Level) -> list[BlindScore]:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageUse:
+    """What the model scores without its own image, and whether that shows that it looks at it."""
+
+    sentence: str  # The scores as a sentence.
+    is_shown: bool  # True if each of them is surely below the score with the image.
+    chart: StripChart | None
+
+
+def image_use(run: RunData) -> ImageUse | None:
+    """Returns what the model scores without its image, with a blank one or another patient's; None if it was not asked.
+
+    The paired differences of the audit decide; without an audit the model's own interval only places the numbers, and
+    nothing is called shown.
+    """
+    if run.results.shown_under("image") != "image":
+        return None
+    audited = [row for row in run.audit.rows if row.metric == ACCURACY] if run.audit else []
+    unseeing = [row for row in audited if row.name in UNSEEING and row.gap is not None]
+    if not unseeing:
+        return _image_use_of_baselines(run)
+    own = next((StripValue(_OWN, row.value, row.ci95, "model") for row in audited if row.name == "model"), _own(run))
+    shown = {row: row.gap is not None and row.gap.ci95.low > 0 for row in unseeing}
+    told = [f"{_IMAGE[row.name]} it scores {plain(row.value, 2)}" for row in unseeing]
+    alike = [_IMAGE[row.name] for row in unseeing if not shown[row]]
+    standing = "surely less: its answers rest on the patient's own image"
+    if alike:
+        standing = f"not surely less {' or '.join(alike)}" if len(alike) < len(unseeing) else "not surely less"
+    rows = [StripValue(_IMAGE[row.name], row.value, row.ci95, "blind") for row in unseeing]
+    return ImageUse(f"{_capital(', '.join(told))}: {standing}.", not alike, _beside_the_model(run, own, rows))
+
+
+def _image_use_of_baselines(run: RunData) -> ImageUse | None:
+    found = {name: run.last.overall.baselines.get(name) for name in UNSEEING}
+    known = {name: value for name, value in found.items() if value is not None}
+    if not known or run.last.overall.value is None:
+        return None
+    told = ", ".join(f"{_IMAGE[name]} it scores {plain(value, 2)}" for name, value in known.items())
+    rows = [StripValue(_IMAGE[name], value, None, "blind") for name, value in known.items()]
+    sentence = f"{_capital(told)}; medtune audit RUN tests the difference."
+    return ImageUse(sentence, False, _beside_the_model(run, _own(run), rows))
+
+
+_OWN = "with its own image"
+
+
+def _own(run: RunData) -> StripValue:
+    return StripValue(_OWN, run.last.overall.value or 0.0, run.last.overall.ci95, "model")
+
+
+def _beside_the_model(run: RunData, own: StripValue, rows: list[StripValue]) -> StripChart | None:
+    before = run.phases["zero_shot"].overall if run.gain else None
+    rows = (
+        [StripValue("before training", before.value, before.ci95, "before"), *rows]
+        if before and before.value is not None
+        else rows
+    )
+    guess = run.last.overall.baselines.get("random")
+    rows = [*rows, *([] if guess is None else [StripValue("guessing", guess, None, "check")])]
+    return strip_chart("image-use", "Does it look at the image?", [own, *rows])
+
+
+def audit_chart(run: RunData) -> StripChart | None:
+    """Returns the checks on one axis with the model, the strongest first; None of fewer than two."""
+    if run.audit:
+        rows = [row for row in run.audit.rows if row.metric == ACCURACY]
+        own = [StripValue(row.title, row.value, row.ci95, "model") for row in rows if row.name == "model"] or [
+            _own(run)
+        ]
+        checks = [
+            StripValue(
+                row.title,
+                row.value,
+                row.ci95,
+                "check" if row.phase == NO_MODEL else "blind",
+                "not beaten" if row.flag else "",
+            )
+            for row in rows
+            if row.name != "model"
+        ]
+    else:
+        level = run.last.overall
+        own = [] if level.value is None else [_own(run)]
+        checks = [
+            StripValue(blind.title, blind.value, None, "blind" if blind.name in UNSEEING else "check")
+            for blind in blind_scores(level)
+        ]
+    return strip_chart(
+        "audit-axis", "What else reaches this score", [*own, *sorted(checks, key=lambda one: -one.value)]
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Strongest:
-    """The strongest check that the model does not surely beat."""
+    """The strongest check without the model that it does not surely beat."""
 
     title: str
     value: float
@@ -80,25 +178,25 @@ class Strongest:
 def strongest_check(run: RunData) -> Strongest | None:
     """Returns the strongest check that is better than the model or not surely worse; None if the model beats all.
 
-    The checks are those that need no training of the model (guessing, frequent answers, classifiers of thumbnails or
-    of the vision features), and the model without the image. Those of the audit are compared by the interval of the
-    paired difference, and one is better only where its p value among all checks says so too. Baselines without an audit
-    are compared with the model's own interval, and none of them is called better. A surely better one comes first.
+    The checks are those that need no training of the model: guessing, frequent answers, classifiers of thumbnails or
+    of the vision features. Those of the audit are compared by the interval of the paired difference, and one is better
+    only where its p value among all checks says so too. Baselines without an audit are compared with the model's own
+    interval, and none of them is called better. A surely better one comes first.
     """
     if run.audit is None:
         return _strongest_baseline(run)
     rows = [
         (row, row.gap)
         for row in run.audit.rows
-        if row.metric == ACCURACY and row.gap is not None and (row.phase == NO_MODEL or row.name in _UNSEEING)
+        if row.metric == ACCURACY and row.gap is not None and row.phase == NO_MODEL
     ]
     left = [(row, gap) for row, gap in rows if gap.ci95.low <= 0]
     if not left:
         return None
     row, gap = min(left, key=lambda pair: (not pair[1].is_better, pair[1].value))
-    free = ", which needs no training of this model," if row.phase == NO_MODEL else ""
-    if row.name == LINEAR_PROBE and not _is_vision_frozen(run):
-        free = ", whose features were trained with the model,"
+    free = ", whose features were trained with the model,"
+    if row.name != LINEAR_PROBE or _is_vision_frozen(run):
+        free = ", which needs no training of this model,"
     return _strongest(row, gap, free)
 
 
@@ -125,7 +223,7 @@ def _strongest_baseline(run: RunData) -> Strongest | None:
     level, sign = run.last.overall, 1 if run.higher_is_better else -1
     if level.ci95 is None:
         return None
-    reached = [blind for blind in blind_scores(level) if _reaches(blind.value, run)]
+    reached = [blind for blind in blind_scores(level) if blind.name not in UNSEEING and _reaches(blind.value, run)]
     if not reached:
         return None
     best = max(reached, key=lambda blind: sign * blind.value)

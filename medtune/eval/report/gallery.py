@@ -14,12 +14,13 @@ from medtune.data.media.load import preview
 from medtune.data.readable import readable_question, spoken
 from medtune.data.types import MediaRef, Question
 from medtune.eval.report.answers import CHANGES, AnsweredQuestion, answered_questions, chosen, with_replies
+from medtune.eval.report.charts.bars import BarLink
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title
 
 MAX_ITEMS = 60
 MAX_IMAGE_BYTES = 4_000_000
-LONG_SIDE_PX = 360
+LONG_SIDE_PX = 480
 JPEG_QUALITY = 82
 MAX_TEXT = 600
 _LONGEST_EARLIER = 300
@@ -72,6 +73,7 @@ class Item:
     outcome: str  # "right", "wrong", "graded" or "unscored" in the last phase.
     change: str  # The effect of training on the answer, in words; "" if there is none to tell.
     facets: tuple[tuple[str, str], ...]  # (name, level) of its other facets.
+    groups: tuple[str, ...]  # "facet=level" of all its facets, as the files name them.
     options: tuple[OptionRow, ...]  # Its options in order.
     replies: tuple[ShownReply, ...]
     picture: Picture
@@ -85,6 +87,26 @@ class Gallery:
     counts: tuple[tuple[str, int], ...]  # (outcome or change in words, number of questions of the run).
     passes: int = 1  # Number of times that each question was asked; the reply of the first pass is shown and counted.
     missing: str | None = None  # The reason why there are no questions; None if there are some.
+
+    def first_wrong(self, facet: str) -> dict[str, BarLink]:
+        """Returns for each level of a facet where the first of its wrong answers stands, if one is shown."""
+        found: dict[str, BarLink] = {}
+        for item in self.items:
+            for group in item.groups if item.outcome == "wrong" else ():
+                name, _, level = group.partition("=")
+                if name == facet:
+                    found.setdefault(level, BarLink(item.number, group))
+        return found
+
+    @property
+    def groups(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """The levels that items have of each facet that is no task: (as items name it, in words)."""
+        found: dict[str, dict[str, str]] = {}
+        for group in sorted({group for item in self.items for group in item.groups}):
+            name, _, level = group.partition("=")
+            if name != "task":
+                found.setdefault(spoken(name), {})[group] = spoken(level)
+        return {name: tuple(levels.items()) for name, levels in found.items() if len(levels) > 1}
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -183,6 +205,7 @@ def _item(number: int, one: AnsweredQuestion, shown: Picture) -> Item:
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),
         facets=tuple((spoken(name), spoken(value)) for name, value in question.facets.items() if name != "task"),
+        groups=tuple(f"{name}={value}" for name, value in question.facets.items()),
         options=options,
         replies=replies,
         picture=shown,

@@ -1,12 +1,11 @@
-"""Words the first lines of a report: the score, the questions behind it, and what the gain shows and does not show."""
+"""Words the first lines of a report: the score, the questions behind it, and what the result does not show."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from medtune.data.readable import spoken
 from medtune.eval.audit.row import NOT_BEATEN
 from medtune.eval.comparing.verdict import (
-    Fall,
     Verdict,
     fall_sentences,
     falls,
@@ -18,7 +17,7 @@ from medtune.eval.comparing.verdict import (
 )
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
 from medtune.eval.metric import passes_text
-from medtune.eval.report.audit import Strongest, strongest_check
+from medtune.eval.report.audit import UNSEEING, ImageUse, Strongest, image_use, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
@@ -29,84 +28,90 @@ MOST_CHANCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class Caveat:
+    """What stands against a result: in a physician's words, and the numbers behind it."""
+
+    lead: str  # A sentence.
+    detail: str  # Sentences; "" for none.
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     # The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
     verdict: Verdict | Literal["single"]
     verdict_said: str  # The verdict in words, of all questions together.
-    caveats: tuple[str, ...]  # What stands against it: a check that is better, what was learnt before, a fall.
+    metric: str  # The primary metric in words.
     before: str | None  # The primary metric before training as text; None without a gain.
     after: str  # The primary metric of the last phase as text.
     gain: str | None  # The gain with its sign as text; None without a gain.
-    gain_interval: str | None  # The 95 % interval of the gain as text; None if there is none.
-    plain: tuple[str, ...]  # The result in a physician's words, most important sentence first.
-    tests: tuple[str, ...]  # The tests behind it, by name, as sentences.
-    warnings: tuple[str, ...]
+    interval: str | None  # The 95 % interval of the gain, or of the score without one, as text; None if there is none.
+    measured: str  # What was asked about whom, as a sentence.
+    test: str  # The test behind the verdict as a sentence; "" without a gain.
+    image: ImageUse | None  # What the model scores without its own image; None if that was not asked.
+    caveats: tuple[Caveat, ...]  # What stands against the result, the most important first.
+    notes: tuple[str, ...]  # How the answers were counted, as sentences.
     banners: tuple[tuple[str, str], ...]  # (name, meaning) of each reason why the numbers are not the benchmark's own.
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """All sentences."""
-        return (*self.plain, *self.tests)
+    def result(self) -> str:
+        """The numbers as one line."""
+        if self.gain is None:
+            return f"{self.metric} {self.after}" + (f", 95 % interval {self.interval}" if self.interval else "")
+        reach = f", 95 % interval {self.interval}" if self.interval else ""
+        return f"{self.metric} {self.before} to {self.after} ({self.gain}{reach})"
 
     @property
-    def verdict_text(self) -> str:
-        """The verdict with its caveats."""
-        return "; ".join([self.verdict_said, *self.caveats])
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences, each of which says what no other does."""
+        image = (self.image.sentence,) if self.image else ()
+        said = (part for caveat in self.caveats for part in (caveat.lead, caveat.detail))
+        return tuple(filter(None, (self.measured, self.test, *image, *said, *self.notes)))
 
 
 def headline(run: RunData, *, num_patients: int | None) -> Headline:
     """Returns the first lines of the report; `num_patients` is None if the prepared folder is missing."""
-    level = run.last.overall
-    after = "no value" if level.value is None else plain(level.value, 2)
-    subject, rival = _subject(run, num_patients), strongest_check(run)
-    beside = [rival.sentence] if rival else []
-    if run.gain is None:
-        reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
-        phase = "with trained weights" if "final" in run.phases else "before any training"
-        sentence = f"{_metric(run)} {phase} is {after}{reach}, {subject}."
-        text = "One evaluation: there is no gain to judge"
-        if len(run.phases) > 1:
-            text = "No question has a scored answer both before and after training: there is no gain to judge"
-        return Headline(
-            "single",
-            text,
-            tuple(_better(rival)),
-            None,
-            after,
-            None,
-            None,
-            (sentence, *_counted(run)),
-            tuple(beside),
-            tuple(_warnings(run)),
-            run.label.banners(),
-        )
-    change = run.gain
-    before = run.phases["zero_shot"].overall.value
-    judged = verdict(change, higher_is_better=run.higher_is_better)
-    said = verdict_text(change, higher_is_better=run.higher_is_better)
-    worse = falls(judged, change.by, change.answers, higher_is_better=run.higher_is_better)
-    verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
-    start = "no value" if before is None else plain(before, 2)
-    fixed, broken = change.counts.only_after, change.counts.only_before
-    plain_words = (
-        f"{_metric(run)} {verb} {start} before training to {after} after it, a change of {signed(change.value, 2)}, "
-        f"{subject}.",
-        f"Training fixed {fixed:,} answers and broke {broken:,}.",
-        *_counted(run),
-    )
-    return Headline(
-        verdict=judged,
-        verdict_said=said,
-        caveats=(*_remembered(run), *_better(rival), *(_worst(worse) if judged in ("gain", "format") else ())),
-        before=start,
-        after=after,
-        gain=signed(change.value, 2),
-        gain_interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
-        plain=plain_words,
-        tests=(*beside, *fall_sentences(worse), f"{grounds(change)}."),
-        warnings=tuple(_warnings(run)),
+    level, change, better = run.last.overall, run.gain, run.higher_is_better
+    before = run.phases["zero_shot"].overall.value if change else None
+    found = Headline(
+        verdict="single",
+        verdict_said="One evaluation: there is no gain to judge",
+        metric=_metric(run),
+        before=None,
+        after=_shown(level.value),
+        gain=None,
+        interval=span(level.ci95, 2) if level.ci95 else None,
+        measured=f"{_phase(run)}{_subject(run, num_patients)}.",
+        test="",
+        image=image_use(run),
+        caveats=_caveats(run),
+        notes=_counted(run),
         banners=run.label.banners(),
     )
+    if change is None:
+        text = "No question has a scored answer both before and after training: there is no gain to judge"
+        return replace(found, verdict_said=text) if len(run.phases) > 1 else found
+    return replace(
+        found,
+        verdict=verdict(change, higher_is_better=better),
+        verdict_said=verdict_text(change, higher_is_better=better),
+        before=_shown(before),
+        gain=signed(change.value, 2),
+        interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
+        measured=f"{_capital(_subject(run, num_patients))}.",
+        test=f"{grounds(change)}.",
+    )
+
+
+def _shown(value: float | None) -> str:
+    return "no value" if value is None else plain(value, 2)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _phase(run: RunData) -> str:
+    return "With trained weights, " if "final" in run.phases else "Before any training, "
 
 
 def _metric(run: RunData) -> str:
@@ -132,26 +137,48 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     return f"measured on {asked}{of} about {number}{about}{whom}{note and f' ({note})'}"
 
 
-def _remembered(run: RunData) -> list[str]:
-    label = run.label
+_UNSURE_SITE = Caveat(
+    "One set of data is not a ward.",
+    "Other scanners, hospitals and rarer findings were not asked about; nothing here clears the model for patients.",
+)
+
+
+def _caveats(run: RunData) -> tuple[Caveat, ...]:
+    image, rival = image_use(run), strongest_check(run)
+    change, judged = run.gain, verdict(run.gain, higher_is_better=run.higher_is_better) if run.gain else "unclear"
+    fell = falls(judged, change.by, change.answers, higher_is_better=run.higher_is_better) if change else ()
+    sure = any(fall.certainty == "sure" for fall in fell)
+    told = sure or any((leading_p(fall.change) or 0.0) <= MOST_CHANCE for fall in fell)
+    found = [*_remembered(run)]
+    if image and not image.is_shown:
+        found.append(Caveat("It is not shown that the model looks at the patient's image.", ""))
+    strong = [] if rival is None else [_rival(rival)]
+    worse = (
+        [Caveat(_fallen(is_sure=sure), " ".join(fall_sentences(fell)))] if fell and (told or judged != "gain") else []
+    )
+    found += [*strong, *worse] if rival and rival.is_better else [*worse, *strong] if sure else [*strong, *worse]
+    found += _flagged(run, rival)
+    return tuple(found) or (() if run.label.banners() else (_UNSURE_SITE,))
+
+
+def _rival(rival: Strongest) -> Caveat:
+    if rival.is_better:
+        return Caveat("A shortcut without this model does better.", rival.sentence)
+    return Caveat("A shortcut without this model may do as well.", rival.sentence)
+
+
+def _fallen(*, is_sure: bool) -> str:
+    return "It got worse at something." if is_sure else "It may have got worse at something."
+
+
+def _remembered(run: RunData) -> list[Caveat]:
+    label, memory = run.label, "A score may then be memory and not reading."
     if label.seen_in_training == NOT_RECORDED:
-        return ["on which patients the weights were trained before is not recorded"]
-    seen = [f"the weights were trained on {label.seen_in_training}"] if label.seen_in_training else []
+        return [Caveat("On which patients the weights were trained before is not recorded.", memory)]
+    seen = [Caveat(f"The weights were trained on {label.seen_in_training}.", memory)] if label.seen_in_training else []
     if label.learnt_lookalikes:
-        seen.append(label.learnt_lookalikes)
-    return [*seen, *(["the data changed during the run"] if label.changed_data else [])]
-
-
-def _better(rival: Strongest | None) -> list[str]:
-    return [f"{rival.title} is better than the model ({plain(rival.value, 2)})"] if rival and rival.is_better else []
-
-
-def _worst(worse: tuple[Fall, ...]) -> list[str]:
-    """Returns the worst fall in words, unless chance gives one like it more often than not."""
-    told = [fall for fall in worse if fall.certainty == "sure" or (leading_p(fall.change) or 0.0) <= MOST_CHANCE]
-    if not told:
-        return []
-    return [told[0].words if told[0].certainty == "sure" else f"{told[0].words} (chance may explain it)"]
+        seen.append(Caveat(f"{_capital(label.learnt_lookalikes)}.", "" if seen else memory))
+    return [*seen, *([Caveat("The data changed during the run.", "")] if label.changed_data else [])]
 
 
 def wrong_text(unreadable: int, missing: int) -> str:
@@ -189,13 +216,20 @@ def _counted(run: RunData) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _warnings(run: RunData) -> list[str]:
-    flagged = [row for row in run.audit.rows if row.flag is not None] if run.audit else []
-    found = [
-        f"Audit: the model is not surely better than {row.title}."
-        if row.flag == NOT_BEATEN
-        else f"Audit, {row.title}: {row.flag}."
-        for row in flagged[:MAX_FLAGS]
+def _flagged(run: RunData, rival: Strongest | None) -> list[Caveat]:
+    """Returns the findings of the audit that no other caveat tells of."""
+    told = (
+        {rival.title if rival else "", *(row.title for row in run.audit.rows if row.name in UNSEEING)}
+        if run.audit
+        else set()
+    )
+    rows = [row for row in run.audit.rows if row.flag is not None and row.title not in told] if run.audit else []
+    alike = [row.title for row in rows if row.flag == NOT_BEATEN]
+    others = [Caveat(f"Audit, {row.title}: {row.flag}.", "") for row in rows if row.flag != NOT_BEATEN]
+    found = [Caveat(f"Not surely better{' either' if rival else ''} than {'; '.join(alike)}.", "")] if alike else []
+    more = len(others) - MAX_FLAGS
+    return [
+        *found,
+        *others[:MAX_FLAGS],
+        *([Caveat(f"{more} more findings stand in the audit below.", "")] if more > 0 else []),
     ]
-    more = len(flagged) - len(found)
-    return found + ([f"{more} more findings stand in the audit below."] if more > 0 else [])

@@ -1,7 +1,4 @@
-"""Assembles the parts of one run's report, which are the same in HTML and Markdown.
-
-Charts of single answers: confidence against the share of right ones, and answer - truth of measured numbers.
-"""
+"""Assembles the parts of one run's report, which are the same in HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from medtune.data.readable import spoken
 from medtune.eval.benchmark import Paper, PaperOf
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
-from medtune.eval.report.audit import audit_table, collapse_table
-from medtune.eval.report.charts import (
-    AxisSpan,
-    BarChart,
-    LineChart,
-    Tick,
-    axis,
-    facet_chart,
-    loss_chart,
-    validation_chart,
+from medtune.eval.report.audit import audit_chart, audit_table, collapse_table
+from medtune.eval.report.charts.bars import BarChart, facet_chart
+from medtune.eval.report.charts.lines import LineChart
+from medtune.eval.report.charts.single_answers import (
+    AgreementChart,
+    ReliabilityChart,
+    agreement_charts,
+    reliability_charts,
 )
+from medtune.eval.report.charts.strips import StripChart
+from medtune.eval.report.charts.training import training_charts
 from medtune.eval.report.counts import counts_table
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
@@ -35,102 +32,7 @@ from medtune.eval.report.result_tables import (
     paper_tables,
 )
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import ReportTable, phase_title, plain
-from medtune.eval.results.phase_schema import Reliability
-from medtune.eval.scoring.tables import Agreement
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityBar:
-    """A bin of a reliability chart; all positions are in percent."""
-
-    x: float  # Left end of the bin.
-    width: float
-    top: float  # Distance of the bar's end from the top, which stands for the share of right answers.
-    confidence: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityChart:
-    """A chart of the share of right answers over confidence, for one phase."""
-
-    id: str
-    title: str
-    desc: str  # The chart in words, for readers who cannot see it.
-    ece: str  # Expected calibration error as text.
-    bars: tuple[ReliabilityBar, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementChart:
-    """Answer - truth against the mean of both, with the bias and the limits of agreement; positions in percent."""
-
-    id: str
-    title: str
-    desc: str
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    lines: tuple[Tick, ...]
-    dots: tuple[tuple[float, float, str], ...]
-
-
-def reliability_charts(run: RunData) -> list[ReliabilityChart]:
-    """Returns a reliability chart for each phase that has a calibration."""
-    return [
-        _reliability(name, phase.calibration) for name, phase in run.phases.items() if phase.calibration is not None
-    ]
-
-
-def _reliability(name: str, calibration: Reliability) -> ReliabilityChart:
-    bars = [
-        ReliabilityBar(
-            x=100 * one.low,
-            width=100 * (one.high - one.low),
-            top=100 * (1 - one.accuracy),
-            confidence=100 * one.confidence,
-            title=f"confidence {plain(one.confidence, 2)}, right {plain(one.accuracy, 2)}, {one.n:,} answers",
-        )
-        for one in calibration.bins
-        if one.n and one.accuracy is not None and one.confidence is not None
-    ]
-    return ReliabilityChart(
-        id=f"reliability-{name}",
-        title=phase_title(name).capitalize(),
-        desc="; ".join(bar.title for bar in bars),
-        ece=plain(calibration.ece),
-        bars=tuple(bars),
-    )
-
-
-def agreement_charts(run: RunData) -> list[AgreementChart]:
-    """Returns Bland and Altman's figure of each kind of number that the last phase has tables of."""
-    return [
-        _agreement(f"agreement-{number}", found)
-        for number, found in enumerate(each for table in run.last.tables for each in table.agreements)
-    ]
-
-
-def _agreement(id_: str, found: Agreement) -> AgreementChart:
-    means = [(truth + said) / 2 for truth, said in found.pairs]
-    lines = {"bias": found.bias, "lower limit": found.low, "upper limit": found.high}
-    start, end, x_ticks = axis(means, share=False)
-    bottom, top, y_ticks = axis([*(said - truth for truth, said in found.pairs), *lines.values()], share=False)
-    across, down = AxisSpan(start, end), AxisSpan(top, bottom)
-    unit = f" {found.unit}" if found.unit else ""
-    return AgreementChart(
-        id=id_,
-        title=f"{found.title}{f' (in{unit})' if unit else ''}",
-        desc=", ".join(f"{name} {value:.4g}{unit}" for name, value in lines.items()),
-        x_ticks=tuple(Tick(across(tick), f"{tick:g}") for tick in x_ticks),
-        y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in y_ticks),
-        lines=tuple(Tick(down(value), f"{name} {value:.3g}") for name, value in lines.items()),
-        dots=tuple(
-            (across(mean), down(said - truth), f"truth {truth:g}, answer {said:g}{unit}")
-            for mean, (truth, said) in zip(means, found.pairs, strict=True)
-        ),
-    )
-
+from medtune.eval.report.table import ReportTable
 
 MAX_LEVELS = 40
 
@@ -163,7 +65,8 @@ class RunReport:
     answers: ReportTable | None  # The change by true answer; None if there is none.
     # The scores of single answers and the confusion matrices; None if no task has answer classes.
     classes: AnswerClasses | None
-    curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
+    curves: tuple[LineChart, ...]  # The charts of the training, as far as it was logged.
+    audit_chart: StripChart | None  # The checks of the audit on one axis with the model; None of fewer than two.
     audit: ReportTable
     collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
     counts: ReportTable  # The questions that the primary numbers count.
@@ -179,20 +82,16 @@ class RunReport:
 def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
     """Returns the parts of a run's report."""
     shown = gallery(run)
-    guess = run.last.overall.baselines.get("random")
-    validated = run.curves.get(f"val/{run.primary}", ())
-    curves = (
-        loss_chart(run.curves.get("train/loss", ())), validation_chart(validated, run.primary, guess=guess),
-    )  # fmt: skip
     return RunReport(
         run=run,
         source=paper_of(run.results.benchmark) or Paper(spoken(run.results.benchmark), "", "", None),
         headline=headline(run, num_patients=shown.num_patients),
         gain=gain_table(run),
-        facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
+        facets=tuple(_facet(run, name, shown) for name, levels in run.last.by.items() if len(levels) > 1),
         answers=answers_table(run),
         classes=answer_classes(run),
-        curves=tuple(curve for curve in curves if curve is not None),
+        curves=training_charts(run),
+        audit_chart=audit_chart(run),
         audit=audit_table(run),
         collapse=collapse_table(run),
         counts=counts_table(run),
@@ -291,7 +190,7 @@ def _weight_notes(run: RunData) -> list[str]:
     return notes
 
 
-def _facet(run: RunData, name: str) -> Facet:
+def _facet(run: RunData, name: str, shown: Gallery) -> Facet:
     levels = run.last.by[name]
-    chart = facet_chart(run, name) if len(levels) <= MAX_LEVELS else None
+    chart = facet_chart(run, name, shown.first_wrong(name)) if len(levels) <= MAX_LEVELS else None
     return Facet(spoken(name), chart, facet_table(run, name))

@@ -1,7 +1,7 @@
 """Reads a run folder: everything that the report shows, checked and as plain data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,6 +16,8 @@ from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.phase_schema import Phase
 from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
+
+LOSS, GRADIENT_NORM, RATES = "train/loss", "train/gradient_norm", "train/lr_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class RunData:
     audit: AuditFile | None  # The content of audit.json; None if no audit was made.
     doctor: DoctorFile | None  # The content of doctor.json; None if the checkpoint was not proven.
     questions: Path | None  # The prepared folder that the user names; None for the one that is found.
-    # The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
+    # The logged values of the curves that the report draws, as far as metrics.csv has them.
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
     @property
@@ -120,7 +122,7 @@ def read_run(folder: Path, *, questions: Path | None = None) -> RunData:
         audit=read_json(audit, AuditFile) if audit.is_file() else None,
         doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
         questions=questions,
-        curves=read_curves(folder / "metrics.csv", ("train/loss", f"val/{results.primary.name}")),
+        curves=read_curves(folder / "metrics.csv", _is_drawn(results)),
     )
 
 
@@ -142,16 +144,36 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
     return text, tree
 
 
-def read_curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
-    """Returns the values of metrics that a metrics.csv has, with their intervals, in the order of the steps."""
+def val_name(metric: str, *, facet: str = "", level: str = "") -> str:
+    """Returns the name in metrics.csv of a metric on the validation questions, or on those of one level of a facet."""
+    return f"val/{facet}={level}/{metric}" if facet else f"val/{metric}"
+
+
+def _is_drawn(results: ResultsFile) -> Callable[[str], bool]:
+    """Returns whether the report draws a curve of a name."""
+    primary = results.primary
+    whole = {LOSS, GRADIENT_NORM, val_name(primary.name)}
+    level = f"/{primary.level_name or primary.name}"
+
+    def is_drawn(name: str) -> bool:
+        of_task = name.startswith("val/task=") and name.endswith(level)
+        return name in whole or name.startswith(RATES) or of_task
+
+    return is_drawn
+
+
+def read_curves(path: Path, wanted: Callable[[str], bool]) -> dict[str, tuple[CurvePoint, ...]]:
+    """Returns the values of the metrics that are wanted and that a metrics.csv has, in the order of the steps.
+
+    Each has its interval where the file has one.
+    """
     if not path.is_file():
         return {}
     values: dict[str, dict[int, float]] = {}
     for row in read_metrics(path):
         if math.isfinite(row.value):
             values.setdefault(row.name, {})[row.step] = row.value
-    found = {name: tuple(_points(values, name)) for name in names}
-    return {name: points for name, points in found.items() if points}
+    return {name: tuple(_points(values, name)) for name in values if wanted(name)}
 
 
 def _points(values: Mapping[str, Mapping[int, float]], name: str) -> list[CurvePoint]:

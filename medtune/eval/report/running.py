@@ -7,9 +7,10 @@ from pathlib import Path
 
 from medtune.data.progress import clock
 from medtune.data.readable import spoken
-from medtune.eval.report.charts import LineChart, loss_chart, validation_chart
+from medtune.eval.report.charts.lines import LineChart
+from medtune.eval.report.charts.training import loss_chart, validation_chart
 from medtune.eval.report.html import render
-from medtune.eval.report.run_data import CurvePoint, read_curves
+from medtune.eval.report.run_data import LOSS, CurvePoint, read_curves, val_name
 from medtune.eval.report.table import ReportTable, count, interval, number, phase_title, word
 
 REFRESH_S = 30
@@ -35,10 +36,10 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
         is_over: Whether the process ends, without results; the page then no longer loads itself anew.
         at: When the page is written, in local time.
     """
-    names = ["train/loss", f"val/{run.primary}"]
+    names = [LOSS, val_name(run.primary)]
     for phase in _PHASES:
         names += [f"{phase}/{run.primary}", f"{phase}/{run.primary}_n"]
-    curves = read_curves(folder / "metrics.csv", tuple(names))
+    curves = read_curves(folder / "metrics.csv", names.__contains__)
     charts = (loss_chart(curves.get(names[0], ())), validation_chart(curves.get(names[1], ()), run.primary, guess=None))
     return render(
         "running.html.j2",
@@ -54,9 +55,7 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
 def _sentences(
     run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]], *, left_s: float | None, is_over: bool, at: datetime
 ) -> list[str]:
-    step = max(
-        (point.step for name in ("train/loss", f"val/{run.primary}") for point in curves.get(name, ())), default=0
-    )
+    step = max((point.step for name in (LOSS, val_name(run.primary)) for point in curves.get(name, ())), default=0)
     done = f"step {step:,}" if run.steps is None else f"step {step:,} of {run.steps:,}"
     if is_over:
         return [f"The process ended at {at:%Y-%m-%d %H:%M:%S}, at {done}, and there are no results of the whole run."]

@@ -12,7 +12,8 @@ from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS
 from medtune.eval.report.html import render
 from medtune.eval.report.report import RunReport, run_report
 from medtune.eval.report.run_data import read_run
-from medtune.eval.report.several import runs_html, runs_markdown, several_runs
+from medtune.eval.report.runs.differences import PairsOf
+from medtune.eval.report.runs.several import runs_html, runs_markdown, several_runs
 from medtune.eval.report.table import banner_lines, escaped, markdown_row, table_lines
 
 _MATRICES = (
@@ -29,13 +30,13 @@ def _run_lines(report: RunReport) -> Iterator[str]:
     run, top, made = report.run, report.headline, report.reproduction
     yield from (f"# {escaped(report.source.title)}: {escaped(run.results.model)}", "")
     yield from banner_lines(top.banners)
-    if top.gain:
-        reach = f", 95 % interval {escaped(top.gain_interval)}" if top.gain_interval else ""
-        yield from (f"**{top.before} -> {top.after} ({escaped(top.gain)}{reach}). {top.verdict_text}.**", "")
-    for sentence in top.sentences:
+    yield from (f"**{escaped(top.result)}. {escaped(top.verdict_said)}.**", "")
+    for sentence in filter(None, (top.measured, top.test, top.image.sentence if top.image else "")):
         yield from (escaped(sentence), "")
-    for warning in top.warnings:
-        yield f"- Warning: {escaped(warning)}"
+    for caveat in top.caveats:
+        yield f"- {escaped(f'{caveat.lead} {caveat.detail}')}"
+    for note in top.notes:
+        yield from ("", escaped(note))
     yield from ("", "## Result", "", *table_lines(report.gain))
     if run.gain:
         counts = run.gain.counts
@@ -119,13 +120,17 @@ def write_report(folder: Path, paper_of: PaperOf, *, questions: Path | None = No
     return _write(folder, run_html(report), run_markdown(report))
 
 
-def write_runs(folders: Sequence[Path], out: Path) -> Path:
-    """Writes the report on several runs into `out` and returns the path of report.html."""
+def write_runs(folders: Sequence[Path], out: Path, pairs_of: PairsOf | None = None) -> Path:
+    """Writes the report on several runs into `out` and returns the path of report.html.
+
+    Args:
+        pairs_of: Compares runs that were asked the same questions; with None they are not compared.
+    """
     named = [folder.resolve() for folder in folders]
     twice = next((folder for folder in named if named.count(folder) > 1), None)
     if twice is not None:
         raise ValueError(f"{twice}: this run is named twice; name each run once")
-    runs = several_runs([read_run(folder) for folder in folders])
+    runs = several_runs([read_run(folder) for folder in folders], pairs_of)
     out.mkdir(parents=True, exist_ok=True)
     return _write(out, runs_html(runs), runs_markdown(runs))
 

@@ -14,7 +14,7 @@ from medtune.data.types import Condition, Interval, Reading
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
 from medtune.eval.comparing.verdict import Readability
-from medtune.eval.data_label import DataLabel, recorded_label
+from medtune.eval.data_label import DataLabel, Fact, recorded_label
 from medtune.eval.results.phase_schema import Count, Phase
 
 PHASES = ("zero_shot", "final")
@@ -26,10 +26,6 @@ def _only_phases(phases: Mapping[str, Phase]) -> dict[str, Phase]:
     if not found:
         raise ValueError('wanted a phase "zero_shot" or "final"')
     return found
-
-
-Fact = Annotated[str, Field(exclude_if=lambda text: not text)]
-"""A text that is left out of the file if it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,38 +148,12 @@ class ProtocolFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
-    """The label of the data that the numbers of a file are about; the fields are those of `DataLabel`.
+class Labelled(DataLabel):
+    """The label of the data that the numbers of a file are about; the fields are those of `DataLabel`."""
 
-    Attributes:
-        provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
-        unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
-            "patient"; left out if the official split was used.
-        unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
-        stands_for_patient: Unit that is kept in one split, and a cluster of intervals: "patient" if the data say
-            whose images they are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
-        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
-            look-alikes were kept together.
-        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
-            left out if there are none.
-        split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
-            too; left out if the splits share none.
-        seen_in_training: Evaluated patients and questions that the weights were trained on before, "not recorded" if
-            trained weights do not say; left out if there are none.
-        changed_data: When and how the data changed while the run was interrupted; left out if they did not.
-    """
-
+    # Files that another tool wrote may have no label.
     provenance: Fact = ""
     prompts: Fact = ""
-    unofficial_split: Fact = ""
-    unofficial_training: Fact = ""
-    stands_for_patient: Fact = ""
-    split_lookalikes: Fact = ""
-    learnt_lookalikes: Fact = ""
-    split_leaks: Fact = ""
-    seen_in_training: Fact = ""
-    changed_data: Fact = ""
 
     @property
     def label(self) -> DataLabel:
@@ -191,10 +161,9 @@ class Labelled:
         return recorded_label(vars(self))
 
 
-@with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
-class ResultsFile:
-    """results.json: the evaluations of a run and the gain between them.
+class RunScores:
+    """The evaluations of a run.
 
     Attributes:
         benchmark: Name of the benchmark in the catalog.
@@ -208,27 +177,6 @@ class ResultsFile:
         recipe: Name of the recipe.
         data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
         interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
-        provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
-        unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
-            "patient"; left out if the official split was used.
-        unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
-        stands_for_patient: Unit that is kept in one split, and a cluster of intervals: "patient" if the data say
-            whose images they are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
-        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
-            look-alikes were kept together.
-        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
-            left out if there are none.
-        split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
-            too; left out if the splits share none.
-        seen_in_training: Evaluated patients and questions that the weights were trained on before, "not recorded" if
-            trained weights do not say; left out if there are none.
-        changed_data: When and how the data changed while the run was interrupted; left out if they did not.
-        trained_on: Description of the prepared folders that the model was trained on; left out without training.
-        stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
-            if none did.
-        patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
-        weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
     """
 
     benchmark: str
@@ -246,24 +194,31 @@ class ResultsFile:
     recipe: Fact = ""
     data_hash: Fact = ""
     interval_method: Fact = ""
-    provenance: Fact = ""
-    prompts: Fact = ""
-    unofficial_split: Fact = ""
-    unofficial_training: Fact = ""
-    stands_for_patient: Fact = ""
-    split_lookalikes: Fact = ""
-    learnt_lookalikes: Fact = ""
-    split_leaks: Fact = ""
-    seen_in_training: Fact = ""
-    changed_data: Fact = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHistory:
+    """What was done before the last evaluation of a run.
+
+    Attributes:
+        trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
+            if none did.
+        patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
+        weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
+    """
+
     trained_on: Fact = ""
     stopped_early: Fact = ""
     patient_unit: Fact = ""
     weights_commit: Fact = ""
 
-    @property
-    def label(self) -> DataLabel:
-        return recorded_label(vars(self))
+
+# The fields of the last named class come first in the file.
+@with_config(DOCUMENT)
+@dataclass(frozen=True, kw_only=True)
+class ResultsFile(RunHistory, Labelled, RunScores):
+    """results.json: the evaluations of a run and the gain between them."""
 
     @property
     def last(self) -> Phase:

@@ -52,13 +52,17 @@ def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
             yield _parsed(line, adapter, where=f"{path}, line {number}")
 
 
-def write_document(path: Path, document: object) -> None:
-    """Writes a dataclass as a JSON file, which appears only when it is complete."""
-    replace_file(path, [json_bytes(document)])
+def write_document(path: Path, document: object, kind: type[object] | None = None) -> None:
+    """Writes a dataclass as a JSON file, which appears only when it is complete.
+
+    Args:
+        kind: The type of the file, where the document holds more than that; None is its own.
+    """
+    replace_file(path, [json_bytes(document, kind)])
 
 
-def json_bytes(document: object) -> bytes:
-    content = _adapter(type(document)).dump_python(document, mode="json")
+def json_bytes(document: object, kind: type[object] | None = None) -> bytes:
+    content = _adapter(kind or type(document)).dump_python(document, mode="json")
     return json.dumps(content, indent=1).encode() + b"\n"
 
 

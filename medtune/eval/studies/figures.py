@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.eval.report.charts import BarChart, LineChart, Measure, bar_chart, line_chart
+from medtune.eval.report.charts.bars import BarChart, Measure, bar_chart
+from medtune.eval.report.charts.lines import LineChart, line_chart
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
 from medtune.eval.studies.published import PublishedColumn, PublishedTable
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -29,6 +29,14 @@ from medtune.models.tuning.quantize import (
 )
 
 _NAMED = 4
+MERGED_BYTES = 2**30
+"""The size of the weights, at most, that are held twice while a model answers (our own choice)."""
+MENTIONED = 0.1
+"""The share of a part's weights from which on it is said that they lie in no layer that LoRA could adapt."""
+_LETTER = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""A letter of a regular expression: escaped, a class of letters (in which a bracket may come first), or itself."""
+_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))")
+"""The beginning of a group that takes letters; what looks ahead or behind names no layer."""
 
 
 def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
@@ -106,10 +114,6 @@ def _refuse_for_stacks(part: PartName, lora: Lora, stacks: Sequence[str]) -> Non
 
 def _able(model: Model, part: PartName, root: str) -> list[str]:
     return [*linear_names(model, part, root), *stack_names(model, part, root)]
-
-
-MERGED_BYTES = 2**30
-"""The size of the weights, at most, that are held twice while a model answers (our own choice)."""
 
 
 @contextmanager
@@ -198,10 +202,6 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
     return notes
 
 
-MENTIONED = 0.1
-"""The share of a part's weights from which on it is said that they lie in no layer that LoRA could adapt."""
-
-
 def unadapted_notes(model: Model, part: PartName) -> list[str]:
     """Returns a sentence on the matrices of an adapted part that are no layers for LoRA, such as fused experts.
 
@@ -240,33 +240,27 @@ def alternatives(pattern: str) -> list[tuple[str, str]]:
     >>> alternatives("(q|k)_proj|lm_head")
     [('q', '(q)_proj'), ('k', '(k)_proj'), ('lm_head', 'lm_head')]
     """
-    depth, place, bars, groups = 0, 0, [-1], [0]
-    while place < len(pattern):
-        letter = pattern[place]
-        if letter == "\\":
-            place += 1
-        elif letter == "[":
-            # A bracket that comes first is a letter of the class.
-            ends = re.compile(r"\^?\]?(?:\\.|[^\]\\])*").match(pattern, place + 1)
-            place = ends.end() if ends else place
-        elif letter == "|" and depth == 0:
-            bars.append(place)
-        elif letter in "()":
-            depth += 1 if letter == "(" else -1
-            if depth == (letter == "("):
-                groups.append(place)
-        place += 1
-    if len(bars) > 1:
-        pieces = [pattern[start + 1 : end] for start, end in zip(bars, [*bars[1:], len(pattern)], strict=True)]
+    outermost = [*_outermost(pattern)]
+    bars = [place for place, letter in outermost if letter == "|"]
+    if bars:
+        pieces = [pattern[start + 1 : end] for start, end in pairwise([-1, *bars, len(pattern)])]
         return [each for piece in pieces for each in alternatives(piece)]
     found = []
-    for start, end in zip(groups[1::2], groups[2::2], strict=False):
-        opening = re.match(r"\((?:\?:|\?P<\w+>|(?!\?))", pattern[start:])
-        if opening is None:
-            # What looks ahead or behind names no layer.
+    for (opening, _), (end, _) in zip(outermost[::2], outermost[1::2], strict=False):
+        if (group := _GROUP.match(pattern, opening)) is None:
             continue
-        first = start + opening.end()
+        first = group.end()
         inner = alternatives(pattern[first:end])
         if len(inner) > 1:
             found += [(said, pattern[:first] + alone + pattern[end:]) for said, alone in inner]
     return found or [(pattern, pattern)]
+
+
+def _outermost(pattern: str) -> Iterator[tuple[int, str]]:
+    """Yields the bars and round brackets of a regular expression that stand inside no bracket, with their places."""
+    depth = 0
+    for letter in _LETTER.finditer(pattern):
+        depth -= letter[0] == ")"
+        if letter[0] in ("|", "(", ")") and depth == 0:
+            yield letter.start(), letter[0]
+        depth += letter[0] == "("

@@ -1,6 +1,7 @@
 """`medtune audit`: audits a run, whose model is loaded and asked again, or a benchmark, which needs no model."""
 
 import argparse
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.typed_json import write_document
 from medtune.trainer.commands.arguments import Commands, add_questions, add_split
+from medtune.trainer.commands.compare import paired_runs
 from medtune.trainer.recipe.read import use_plugins_of_run
 from medtune.trainer.recipe.servers import refuse_unnamed_server
 
@@ -126,7 +128,8 @@ def report_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
     for run in options.runs:
         use_plugins_of_run(run)
     if len(options.runs) > 1:
-        print(write_runs(options.runs, options.out or OUT))
+        pairs_of = functools.partial(paired_runs, questions=options.questions)
+        print(write_runs(options.runs, options.out or OUT, pairs_of))
     elif options.out:
         raise ValueError("--out is for several runs; the report of one is written into its folder")
     else:

@@ -1,21 +1,22 @@
 """`medtune compare`: compares a run with another run, or with a file of predictions that any tool wrote."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from medtune.data.control_characters import without_controls
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
-from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import PLOT, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.comparing.compare_file import CompareFile
+from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.data_label import OF_TRAINING
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.metric import scored_everywhere
-from medtune.eval.predictions.files import read_predictions, replace_file
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.report.runs.differences import PairedRuns, pairs_to_compare
+from medtune.eval.report.write import write_runs
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
@@ -62,7 +63,8 @@ def compare_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write compare.json, compare.md and compare.svg to (default: nothing is written).",
+        help="The folder to write compare.json and the page of `medtune report RUN_A RUN_B` to (default: nothing is "
+        "written).",
     )
 
 
@@ -94,11 +96,32 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     print(table_text(comparison_table(found)))
     if out := options.out:
         out.mkdir(parents=True, exist_ok=True)
-        write_document(out / "compare.json", compare_file(found))
-        replace_file(out / "compare.md", [comparison_markdown(found).encode()])
-        replace_file(out / PLOT, [without_controls(comparison_plot(found)).encode()])
-        print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")
+        write_document(out / "compare.json", found, CompareFile)
+        runs = [first] if second is None else [first, second]
+        page = write_runs(runs, out, lambda folders: PairedRuns([found] if first in folders.values() else []))
+        print(f"written: {out / 'compare.json'}, {page.name}")
     return 0
+
+
+def paired_runs(folders: Mapping[str, Path], *, questions: Path | None) -> PairedRuns:
+    """Returns the comparisons of runs that were asked the same questions, each by its last phase.
+
+    Args:
+        folders: Name of each run -> its folder.
+        questions: The prepared folder, where it was moved; with None it is looked for.
+    """
+    if len(folders) < 2:
+        return PairedRuns(())
+    try:
+        run = open_finished(next(iter(folders.values())), questions=questions)
+        asked = {name: _with(_read_run(folder, phase=None, parser=None), name=name) for name, folder in folders.items()}
+        found = []
+        for first, second in pairs_to_compare(list(folders)):
+            one, other = _read_alike(asked[first], asked[second])
+            found.append(compare(_side(one, run), _side(other, run), run.benchmark))
+    except (FileNotFoundError, ValueError) as error:
+        return PairedRuns((), str(error))
+    return PairedRuns(found)
 
 
 def _read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:

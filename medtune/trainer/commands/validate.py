@@ -14,7 +14,7 @@ import torch
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import SPLITS
 from medtune.eval.asking.plan import plan_visits
-from medtune.models.assemble import zoo_entry
+from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.replies import num_requests, total_tokens
@@ -96,28 +96,8 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
-    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
-    model = entry.skeleton(recipe.model) if assembled is None else assembled.model
-    # The wider of the two that "auto" may become on the device of the run.
-    precision: Precision = "32-true" if recipe.train.precision == "auto" else recipe.train.precision
-    if recipe.model.language_bits is not None:
-        device = torch.device("meta" if assembled is None else "cpu")
-        quantize_language(model, precision=precision, device=device)
-    for note in adapted_as_stages_say(recipe, model):
-        print(f"           {note}")
-    set_types(model, precision)
-    if assembled is not None:
-        if recipe.model.checkpoint is not None:
-            load_checkpoint(recipe, model, recipe.model.checkpoint)
-        for group, origin in assembled.provenance.items():
-            print(f"           {group}: {origin}")
-    if assembled is not None and "thinking" in entry.takes:
-        print(f"           {_thinking(recipe, assembled)}")
-    if model.whole_logits_because is not None:
-        print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
-    if recipe.train.precision == "auto":
-        print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
-    print(f"loss       {loss_said(recipe.train.loss)}")
+    model, assembled, adapted = _built(recipe, entry, loaded=loadable)
+    _show_model(recipe, entry, model, assembled, adapted)
     for stage in recipe.stages:
         _show_stage(recipe, stage, model)
     sizes = Sizes(row_tokens=tokens)
@@ -132,10 +112,46 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     planner = Planner(entry, sizes)
     plan = planner.plan(recipe, available)
     print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
-    no_memory = missing_memory(plan, recipe, entry, available, planner)
-    no_device = wrong_precision(recipe) if devices is None else None
-    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory, no_device]
+    lacks = [
+        no_data,
+        no_weights if weights else None,
+        unproven,
+        cannot_divide(model, recipe),
+        missing_memory(plan, recipe, entry, available, planner),
+        wrong_precision(recipe) if devices is None else None,
+    ]
     return _said_missing(lacks)
+
+
+def _built(recipe: Recipe, entry: ZooEntry, *, loaded: bool) -> tuple[Model, Assembled | None, tuple[str, ...]]:
+    """Returns the model as the run adapts it, its assembly (None without weights), and notes on what is adapted."""
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loaded else None
+    model = entry.skeleton(recipe.model) if assembled is None else assembled.model
+    # The wider of the two that "auto" may become on the device of the run.
+    precision: Precision = "32-true" if recipe.train.precision == "auto" else recipe.train.precision
+    if recipe.model.language_bits is not None:
+        device = torch.device("meta" if assembled is None else "cpu")
+        quantize_language(model, precision=precision, device=device)
+    notes = adapted_as_stages_say(recipe, model)
+    set_types(model, precision)
+    if assembled is not None and recipe.model.checkpoint is not None:
+        load_checkpoint(recipe, model, recipe.model.checkpoint)
+    return model, assembled, notes
+
+
+def _show_model(
+    recipe: Recipe, entry: ZooEntry, model: Model, assembled: Assembled | None, adapted: Sequence[str]
+) -> None:
+    origins = [] if assembled is None else [f"{group}: {origin}" for group, origin in assembled.provenance.items()]
+    for line in (*adapted, *origins):
+        print(f"           {line}")
+    if assembled is not None and "thinking" in entry.takes:
+        print(f"           {_thinking(recipe, assembled)}")
+    if model.whole_logits_because is not None:
+        print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
+    if recipe.train.precision == "auto":
+        print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
+    print(f"loss       {loss_said(recipe.train.loss)}")
 
 
 def _thinking(recipe: Recipe, assembled: Assembled) -> str:

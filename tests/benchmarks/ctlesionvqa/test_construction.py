@@ -42,10 +42,11 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACI
 from medtune.data.media.volumes.formats.nifti import nifti_affine, read_nifti_labels, write_nifti
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.types import SPLITS, Prediction, PredictionKey, Question
+from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.trainer.commands.cli import main
+from tests.eval.answers import generated
 
 VOXEL_CM = SPACING_MM / 10
 Change = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
@@ -219,7 +220,7 @@ def prepared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared
 
 def scored(prepared: Prepared, replies: Mapping[str, str]) -> Any:
     asked = prepared.questions("train")
-    said = [Prediction(PredictionKey(q.id, "image", "generation", 0), text=replies.get(q.id, "")) for q in asked]
+    said = [generated(q, replies.get(q.id, "")) for q in asked]
     return score_prepared(prepared, asked, said, find_benchmark("ctlesionvqa")).scores
 
 

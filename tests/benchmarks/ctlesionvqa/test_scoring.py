@@ -31,6 +31,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
+from tests.eval.answers import generated
 from tests.eval.golden import near, recorded
 
 NUMBER = st.integers(-10_000, 10_000).map(lambda value: value / 100)
@@ -89,7 +90,7 @@ def test_zero_and_infinite_numbers_have_a_rule() -> None:
 
 
 def parsed(question: Question, said: str | None) -> ParsedReply:
-    prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=said or "")
+    prediction = generated(question, said or "")
     return ParsedReply(question, prediction, said)
 
 
@@ -170,7 +171,7 @@ def made(predictions: list[Prediction]) -> dict[str, Table]:
 
 def test_tables_have_the_papers_shape_with_ours_last() -> None:
     replies = {"example-existence-choice": "B", "example-volume-text": "1480.5 cc", "example-existence-text": "No."}
-    said = [Prediction(PredictionKey(id_, "image", "generation", 0), text=text) for id_, text in replies.items()]
+    said = [generated(id_, text) for id_, text in replies.items()]
     found = made(said)
     rows = {row[0]: row for row in found["Table 3, free text"].rows}
     assert len(rows) == 34
@@ -195,7 +196,7 @@ def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
         option_logprobs=tuple(0.0 if option == choice.answer else -1.0 for option in choice.options),
         option_tokens=tuple(1 for _ in choice.options),
     )
-    said = Prediction(PredictionKey("example-volume-text", "image", "generation", 0), text="1480.5 cc")
+    said = generated("example-volume-text", "1480.5 cc")
     stage = score_phase(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
     rows = {(table.title, str(row[0])): row for table in stage.tables for row in table.rows}
     assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
@@ -227,10 +228,7 @@ def test_a_phrase_is_right_where_the_official_match_says_so_and_nowhere_else() -
 
 def test_repeats_make_tables_10_and_11() -> None:
     replies = ("Yes", "No", "No", "No", "No")
-    said = [
-        Prediction(PredictionKey("example-existence-text", "image", "generation", number), text=text)
-        for number, text in enumerate(replies)
-    ]
+    said = [generated("example-existence-text", text, number) for number, text in enumerate(replies)]
     row = next(row for row in made(said)["Table 11, free text"].rows if row[0] == "colon lesion existence")
     assert str(row[-2]).startswith("0.800 [")
     apart = made(said[:3])["Table 11, free text; this model alone"]

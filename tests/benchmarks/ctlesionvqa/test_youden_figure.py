@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.benchmark import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
+from tests.eval.answers import generated
 
 CT = find_benchmark("ctlesionvqa")
 
@@ -29,7 +29,7 @@ def test_the_index_is_that_of_the_rates_of_table_4() -> None:
     ]
     # Right are 8 of the 10 that are ill, and 7 of the 10 others.
     said = [
-        Prediction(PredictionKey(each.id, "image", "generation", 0), text="Yes" if is_said else "No")
+        generated(each, "Yes" if is_said else "No")
         for number, each in enumerate(asked)
         for is_said in [number < 16 if number % 2 else number < 6]
     ]

@@ -16,10 +16,11 @@ from medtune.benchmarks.public_sets import fpus23
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import SPLITS, Box, Prediction, PredictionKey, Question
+from medtune.data.types import SPLITS, Box, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.fetal_gauge.task_shares import agree, macro_mean, num_options, task_share_bounds, weighted_mean
+from tests.eval.answers import generated, wrong
 from tests.eval.golden import close, recorded, rows
 from tests.examples import OF_SETS
 from tests.examples.fetal_gauge import write_fetal_gauge
@@ -86,17 +87,10 @@ def test_shares_that_nothing_explains_are_refused() -> None:
 def scored(right: list[str], *, before: float | None = None) -> PhaseScores:
     questions = [replace(FETAL.examples[n % 5], id=f"q{n}") for n in range(10)]
     said = [
-        Prediction(
-            PredictionKey(question.id, "image", "generation", 0),
-            text=question.answer if question.facets["task"] in right else wrong(question),
-        )
+        generated(question, question.answer if question.facets["task"] in right else wrong(question))
         for question in questions
     ]
     return score_phase(questions, said, FETAL, before=before)
-
-
-def wrong(question: Question) -> str:
-    return next(option for option in question.options if option != question.answer)
 
 
 def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:

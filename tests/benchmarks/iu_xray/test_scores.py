@@ -8,16 +8,17 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen, compared, parse_report
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
 from medtune.eval.scoring.tables import Table
+from tests.eval.answers import generated
 
 IU_XRAY = find_benchmark("iu_xray")
 FINDINGS, REPORT, IMPRESSION = IU_XRAY.examples
-RELEASED = DataLabel("released", "not recorded")
+RELEASED = DataLabel(provenance="released", prompts="not recorded")
 
 
 def study(number: int, report: str, task: Question = FINDINGS, **facets: str) -> Question:
@@ -34,10 +35,7 @@ def study(number: int, report: str, task: Question = FINDINGS, **facets: str) ->
 def scored(
     questions: Sequence[Question], replies: Sequence[str], *, train: Sequence[Question] = (), unlike: str = ""
 ) -> PhaseScores:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(questions, replies, strict=True)
-    ]
+    said = [generated(question, text) for question, text in zip(questions, replies, strict=True)]
     return score_phase(questions, said, IU_XRAY, train=train, unlike_published=unlike)
 
 
@@ -170,7 +168,7 @@ def test_bertscore_is_shown_where_a_model_is_named(monkeypatch: pytest.MonkeyPat
     # The package has a function of the module's name, so that the module is only found by its full name.
     monkeypatch.setattr(sys.modules["medtune.benchmarks.iu_xray"], "bert_scores", scores)
     monkeypatch.setattr("medtune.eval.scoring.bertscore.bert_scores", scores)
-    said = [Prediction(PredictionKey(FINDINGS.id, "image", "generation", 0), text="**Findings:** Clear lungs.")]
+    said = [generated(FINDINGS, "**Findings:** Clear lungs.")]
     found = score_phase([FINDINGS], said, IU_XRAY, text_model=BertModel("a model"))
     assert table(found, "BERTScore with a model").rows == (("replies", 1, 0.25, 0.5, 0.75),)
     assert not any("BERTScore" in each.title for each in scored([FINDINGS], ["Clear lungs."]).tables)

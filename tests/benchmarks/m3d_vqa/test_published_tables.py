@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.benchmark import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
 from medtune.trainer.studies.study import open_study
+from tests.eval.answers import generated
 
 
 def test_the_row_has_a_cell_by_task_by_the_rule_of_m3ds_code() -> None:
@@ -18,10 +18,7 @@ def test_the_row_has_a_cell_by_task_by_the_rule_of_m3ds_code() -> None:
     asked = list(benchmark.examples)
     # The letter with a full stop is right, and so is the word alone by `robust` only.
     said = ["B. coronal", "Yes", "A. a cyst", "in the head"]
-    replies = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(asked, said, strict=True)
-    ]
+    replies = [generated(question, text) for question, text in zip(asked, said, strict=True)]
     evidence = Evidence(asked, replies, parse_all(asked, replies, benchmark), str(row.parser))
     answers = StudyAnswers(row.name, row.published, [{"zero_shot": evidence}], benchmark="m3d_vqa")
     cells = {cell.column: cell for cell in study_cells(study.tables, [answers])}

@@ -159,7 +159,7 @@ def test_reports_are_asked_in_the_kits_words_only_where_both_parts_are_wanted(
 
 @pytest.mark.parametrize("name", SETS)
 def test_these_prompts_are_a_kits_and_no_condition_of_published_numbers(name: str) -> None:
-    prompts, ours = official(name), DataLabel("released", "ours")
+    prompts, ours = official(name), DataLabel(provenance="released", prompts="ours")
     assert prompts.of == ("MMMU's" if name == "mmmu_med" else "MedEvalKit's")
     whole = replace(find_benchmark(name), missing=nothing_missing)
     assert why_unlike_published(ours, whole, whole.examples) == ""

@@ -12,10 +12,11 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.pmc_vqa import article_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import SPLITS, Prediction, PredictionKey
+from medtune.data.types import SPLITS
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 SOURCES = ("pmc_vqa", "pmc_vqa_clean", "pmc_vqa_2")
@@ -167,7 +168,7 @@ def test_the_kits_rule_sees_the_cells_as_they_are_printed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("name", "stands_there"), [("pmc_vqa_2", True), ("pmc_vqa", False)])
 def test_our_row_stands_beside_numbers_of_its_own_release_alone(name: str, stands_there: bool, tmp_path: Path) -> None:
     test = [q for q in read(name, example(tmp_path / "raw", name)).questions if q.split == "test"]
-    said = [Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in test]
+    said = [generated(question, question.answer) for question in test]
     tables = {table.title: table for table in score_phase(test, said, find_benchmark("pmc_vqa")).tables}
     assert ("PMC-VQA v2, MedEvalKit" in tables) == stands_there
     shown = tables["PMC-VQA v2, MedEvalKit" + ("" if stands_there else "; this model alone")]

@@ -22,10 +22,11 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     verdict,
 )
 from medtune.data.raw.lettered_options import split_options
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.metric import ParsedReply
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
+from tests.eval.answers import generated
 from tests.eval.golden import recorded, rows
 from tests.eval.scoring.parsers.generated_replies import replies
 
@@ -44,7 +45,7 @@ JUDGE_REPLIES = st.one_of(ANYTHING, JSON.map(json.dumps), JSON.map(lambda value:
 
 
 def answered(question: Question, text: str) -> ParsedReply:
-    prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
+    prediction = generated(question, text)
     return ParsedReply(question, prediction, parse_robust(text, question))
 
 
@@ -103,8 +104,8 @@ def test_robust_judge_does_not_take_a_failure_for_a_wrong_answer() -> None:
 
 
 def test_verdicts_take_the_place_of_replies() -> None:
-    said = Prediction(PredictionKey(FREE.id, "image", "generation", 0), text="It turns.")
-    other = Prediction(PredictionKey(MCQ.id, "image", "generation", 0), text="A")
+    said = generated(FREE, "It turns.")
+    other = generated(MCQ, "A")
     parsed = marked_verdicts([said, other], {said.key: '{"score": 1, "error_type": "wrong_conclusion"}'})
     assert parsed[1] is other
     assert parse_robust(parsed[0].text or "", FREE) == verdict(1, "wrong_conclusion")

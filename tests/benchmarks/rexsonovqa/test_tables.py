@@ -20,6 +20,7 @@ from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.rexsonovqa.score_files import read_scored
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 ERRORS = ["none", "wrong_conclusion", "wrong_visual_evidence", "both_fail", "unknown"]
@@ -105,7 +106,7 @@ def test_tables_show_ours_beside_the_papers_models() -> None:
 def test_free_responses_stay_in_the_tables_where_likelihood_is_primary() -> None:
     *mcq, free = benchmark().examples
     replies = [
-        Prediction(PredictionKey(free.id, "image", "generation", 0), text=verdict(1, "wrong_conclusion")),
+        generated(free, verdict(1, "wrong_conclusion")),
         Prediction(PredictionKey(free.id, "text_only", "generation", 0), text=verdict(0, "both_fail")),
     ]
     likely = [

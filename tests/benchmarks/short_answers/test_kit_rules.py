@@ -11,12 +11,13 @@ from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.short_answers.parser import is_same_answer, parse, parse_chinese_yes_no
 from medtune.benchmarks.short_answers.released_answers import released_answer
 from medtune.data.raw.source import Place, RowError
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.short_answers.real_questions import real_questions, real_test_questions, right_replies
+from tests.eval.answers import generated
 from tests.golden.files import FACTS, shared_part
 from tests.soak import sample_and_all
 
@@ -24,10 +25,7 @@ NAMES = ("vqa_rad", "slake", "path_vqa")
 
 
 def scored(name: str, questions: Sequence[Question], replies: Sequence[str], *, unlike: str = "") -> PhaseScores:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=reply)
-        for question, reply in zip(questions, replies, strict=True)
-    ]
+    said = [generated(question, reply) for question, reply in zip(questions, replies, strict=True)]
     return score_phase(questions, said, find_benchmark(name).for_part(questions), unlike_published=unlike)
 
 

@@ -11,10 +11,11 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.short_answers.real_questions import real_questions
+from tests.eval.answers import generated
 from tests.examples import write_example
 
 
@@ -147,7 +148,7 @@ def test_our_row_stands_beside_english_numbers_only_in_english(
     languages: tuple[str, ...], said: str, both: list[Question]
 ) -> None:
     test = [q for q in both if q.split == "test" and q.facets["language"] in languages]
-    replies = [Prediction(PredictionKey(q.id, "image", "generation", 0), text=q.answer) for q in test]
+    replies = [generated(q, q.answer) for q in test]
     tables = {table.title: table for table in score_phase(test, replies, find_benchmark("slake")).tables}
     if not said:
         assert tables["Fine-tuned, LLaVA-Med"].rows[-1][0] == "ours, by LLaVA-Med, run_eval_batch"

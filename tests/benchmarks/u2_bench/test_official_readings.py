@@ -37,11 +37,12 @@ from medtune.benchmarks.u2_bench.official.rows import (
 from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.tasks_and_sets import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.u2_bench import generated_replies
+from tests.eval.answers import generated
 from tests.soak import sample_and_all
 
 
@@ -222,10 +223,7 @@ BY_TASK = {question.facets["task"]: question for question in U2.examples}
 
 
 def parsers_table(questions: Sequence[Question], texts: Sequence[str]) -> Table:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(questions, texts, strict=True)
-    ]
+    said = [generated(question, text) for question, text in zip(questions, texts, strict=True)]
     return next(table for table in score_phase(questions, said, U2).tables if "each parser" in table.title)
 
 
@@ -250,10 +248,7 @@ def test_the_aggregator_averages_prints_and_the_exact_score_stands_beside() -> N
     """3 of 17 right is printed as 0.1765: 0.27 * 0.1765 + 0.07 = 0.117655, while 0.27 * 3 / 17 + 0.07 = 0.117647."""
     questions = [replace(BY_TASK["OD"], id=f"q{n}") for n in range(17)]
     texts = [question.answer if number < 3 else "upper left" for number, question in enumerate(questions)]
-    said = [
-        Prediction(PredictionKey(each.id, "image", "generation", 0), text=text)
-        for each, text in zip(questions, texts, strict=True)
-    ]
+    said = [generated(each, text) for each, text in zip(questions, texts, strict=True)]
     parsed = parse_replies(questions, said, U2, reading="generation")["official_strict"]
     scored = set_tables(parsed, "official_strict")
     assert (variants(scored.tables)[0], score_of_prints(scored.tables, "official_strict")) == (0.1176, 0.1177)

@@ -11,7 +11,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.raw.source import TableOptions
 from medtune.data.types import Question
 from medtune.eval.metric import ParsedReply
-from medtune.eval.report.report import agreement_charts
+from medtune.eval.report.charts.single_answers import agreement_charts
 from medtune.eval.report.run_data import RunData
 from medtune.eval.scoring.number_errors import TOLERANCE, number_tables, within_tolerance
 from tests.benchmarks.vqa.own_data import read_text

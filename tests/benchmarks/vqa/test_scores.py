@@ -15,6 +15,7 @@ from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
+from tests.eval.answers import generated
 from tests.own_questions import KINDS, Kind, own_question
 
 VQA = find_benchmark("vqa")
@@ -26,7 +27,7 @@ def asked(*kinds: Kind, each: int = 4) -> list[Question]:
 
 def said(questions: Sequence[Question], *, likelihood: bool = False) -> list[Prediction]:
     """Returns the right reply to every question, and the likelihoods of options where they are asked for."""
-    replies = [Prediction(PredictionKey(q.id, "image", "generation", 0), text=q.answer) for q in questions]
+    replies = [generated(q, q.answer) for q in questions]
     read = [
         Prediction(
             PredictionKey(q.id, "image", "likelihood", 0),
@@ -147,10 +148,7 @@ def asked_of_perfect_model(real: Path, name: str) -> list[Question]:
 
 
 def values(questions: Sequence[Question], replies: Sequence[str]) -> dict[str, float]:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(questions, replies, strict=True)
-    ]
+    said = [generated(question, text) for question, text in zip(questions, replies, strict=True)]
     rows, metrics = parse_replies(questions, said, VQA, reading="generation")["reply"], VQA.for_part(questions).metrics
     return {name: metric.value(covered) for name, metric in metrics.items() if (covered := metric.covered(rows))}
 

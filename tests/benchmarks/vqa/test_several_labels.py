@@ -17,13 +17,14 @@ from medtune.benchmarks.vqa.label_questions import render_labels
 from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES
 from medtune.data.raw.source import TableOptions
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, joined_labels, label_table, macro_f1
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions
 from medtune.trainer.recipe.read import read_recipe
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
+from tests.eval.answers import generated
 
 VQA = find_benchmark("vqa")
 NAMES = ("cyst", "mass", "no finding", "shadow")
@@ -192,7 +193,7 @@ def test_labels_have_scores_with_intervals_by_patient() -> None:
     rng = np.random.default_rng(0)
     rows = _replies([(*map(bool, rng.random(8) < 0.5), False) for _ in range(40)], one=True)
     questions = [row.question for row in rows]
-    said = [Prediction(PredictionKey(row.question.id, "image", "generation", 0), text=row.parsed) for row in rows]
+    said = [generated(row.question, row.parsed) for row in rows]
     scores = score_phase(questions, said, VQA.for_part(questions))
     assert VQA.for_part(questions).primary == "macro_f1"
     (table,) = (each for each in scores.tables if each.title == "Labels")

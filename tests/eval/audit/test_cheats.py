@@ -87,7 +87,7 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
 
 def test_audit_json_has_the_designed_shape(world: World, out: Path) -> None:
     audit = world.audit(AlwaysA(), out)
-    written = json.loads(json_bytes(audit_file(audit, DataLabel("synthetic", "ours"))))
+    written = json.loads(json_bytes(audit_file(audit, DataLabel(provenance="synthetic", prompts="ours"))))
     assert set(written) == {"provenance", "prompts", "version", "rows", "collapse", "interval_method"}
     assert written["interval_method"] == METHOD
     names = {"name", "title", "phase", "metric", "value", "n", "ci95", "gap", "flag", "note"}

@@ -105,9 +105,8 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
     assert all(found[name].flag for name in ("duplicate_questions", "images_in_two_splits"))
     text = findings_text(list(found.values()), title="Audit")
     assert "twin" in text
-    file = findings_file(
-        list(found.values()), DataLabel("released", "ours"), benchmark="b", split="test", data_hash="h"
-    )
+    label = DataLabel(provenance="released", prompts="ours")
+    file = findings_file(list(found.values()), label, benchmark="b", split="test", data_hash="h")
     (tmp_path / "findings.json").write_bytes(json_bytes(file))
     assert read_json(tmp_path / "findings.json", FindingsFile) == file
     assert list(json.loads(json_bytes(file))) == [

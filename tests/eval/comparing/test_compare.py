@@ -13,21 +13,18 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import (
-    ForestRow,
-    comparison_markdown,
-    comparison_plot,
-    comparison_table,
-    forest_svg,
-)
+from medtune.eval.comparing.compare_file import CompareFile
+from medtune.eval.comparing.compare_text import ForestRow, comparison_plot, comparison_table, forest_svg
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
+from medtune.eval.report.table import paper_table, table_lines
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
+LABEL = DataLabel(provenance="released", prompts="ours")
 SVG = "{http://www.w3.org/2000/svg}"
 # task, patient, right for the first, right for the second; None: not answered.
 ANSWERS: tuple[tuple[str, int, bool | None, bool | None], ...] = (
@@ -72,7 +69,7 @@ def _side(name: str, column: int, *, prompt_hash: str | None = None) -> Side:
         asked = _question(number, row[0], row[1])
         prediction = None if is_right is None else Prediction(key, prompt_hash=prompt_hash, text=said)
         rows.append(ParsedReply(asked, prediction, None if is_right is None else said))
-    return Side(About(name, "busi 1.0", "0" * 64, "test", "robust", DataLabel("released", "ours")), tuple(rows))
+    return Side(About(name, "busi 1.0", "0" * 64, "test", "robust", LABEL), tuple(rows))
 
 
 FIRST, SECOND = _side("one", 2), _side("two", 3)
@@ -112,7 +109,7 @@ def sides(answers: Sequence[tuple[str, int, bool, bool]]) -> tuple[Side, Side]:
         rows = []
         for number, row in enumerate(answers):
             said = "this" if row[column] else "that"
-            prediction = Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text=said)
+            prediction = generated(f"q{number}", said)
             rows.append(ParsedReply(_question(number, row[0], row[1]), prediction, said))
         return replace(FIRST, about=replace(FIRST.about, name=name), rows=tuple(rows))
 
@@ -130,7 +127,7 @@ def test_no_p_value_is_printed_as_zero_and_one_question_each_is_said() -> None:
     assert "two is better than one by more than chance explains. The 95 % interval excludes zero, and" in text
     assert "Each patient has one question, so that swaps of patients and of questions are the same." in text
     assert better.overall.paired.permutation_p == pytest.approx(better.overall.mcnemar_p)
-    assert [compare_file(each).overall.verdict for each in (better, worse)] == ["gain", "loss"]
+    assert [each.overall.verdict for each in (better, worse)] == ["gain", "loss"]
 
 
 def test_two_patients_with_many_questions_show_nothing_whatever_mcnemar_says() -> None:
@@ -142,7 +139,7 @@ def test_two_patients_with_many_questions_show_nothing_whatever_mcnemar_says() -
     assert "The difference cannot be told from chance." in text
     assert "with 2 patients it cannot be below 0.50" in text
     assert "Each patient" not in text
-    assert compare_file(found).by_task["diagnosis"].verdict == "unclear"
+    assert found.by_task["diagnosis"].verdict == "unclear"
     marks = [each.get("class") for each in ET.fromstring(comparison_plot(found)).iter(f"{SVG}rect")]
     assert "clear" not in marks
 
@@ -216,12 +213,12 @@ def test_no_common_question_is_refused() -> None:
 def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
     text = table_text(comparison_table(found))
     assert "1 that only one answered, 2 that only two answered" in text
-    whole = json.loads(json_bytes(compare_file(found)), parse_constant=pytest.fail)
+    whole = json.loads(json_bytes(found, CompareFile), parse_constant=pytest.fail)
     assert whole["interval_method"] == METHOD
     assert any(METHOD in note for note in comparison_table(found).notes)
     assert whole["overall"]["difference"] == pytest.approx(5 / 11)
     assert whole["by_task"]["diagnosis"]["counts"]["only_second"] == 4
-    row = next(line for line in comparison_markdown(found).splitlines() if line.startswith("| diagnosis"))
+    row = next(line for line in table_lines(paper_table(comparison_table(found))) if line.startswith("| diagnosis"))
     assert row.count("|") == 11
     assert "0.429" in row
 
@@ -229,7 +226,7 @@ def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
 def test_names_of_data_become_no_markup(found: Comparison) -> None:
     evil = "<script>|[x](y)"
     named = replace(found, by_task={evil: found.by_task["diagnosis"]}, names=("<b>", "two"))
-    markdown = comparison_markdown(named)
+    markdown = "\n".join(table_lines(paper_table(comparison_table(named))))
     assert "<script" not in markdown
     assert "<b>" not in markdown
     assert r"\|\[x\](y)" in markdown, "neither a column nor a link"
@@ -240,11 +237,11 @@ def test_names_of_data_become_no_markup(found: Comparison) -> None:
 def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
     alike = compare(FIRST, SECOND, BUSI)
     assert comparison_table(alike).notes.count("Data: released. Prompts: ours.") == 1
-    theirs = replace(SECOND, about=replace(SECOND.about, label=DataLabel("released", "those of the tool")))
+    theirs = replace(SECOND, about=replace(SECOND.about, label=replace(LABEL, prompts="those of the tool")))
     differ = compare(FIRST, theirs, BUSI)
-    labels = json.loads(json_bytes(compare_file(differ)))["labels"]
+    labels = json.loads(json_bytes(differ, CompareFile))["labels"]
     assert [label["prompts"] for label in labels] == ["ours", "those of the tool"]
-    for text in (comparison_markdown(differ), comparison_plot(differ), table_text(comparison_table(differ))):
+    for text in (comparison_plot(differ), table_text(comparison_table(differ))):
         assert "one: Data: released. Prompts: ours." in text
         assert "two: Data: released. Prompts: those of the tool." in text
     plot = ET.fromstring(comparison_plot(differ))

@@ -21,7 +21,7 @@ from tests.eval.run_facts import run_facts
 BUSI = find_benchmark("busi")
 FOUND = groups(8)
 ASKED = questions(FOUND)
-LABEL = DataLabel("released", "ours")
+LABEL = DataLabel(provenance="released", prompts="ours")
 
 
 def phase(folder: Path, answerer: Answerer, *, of: int = 8) -> PhaseScores:

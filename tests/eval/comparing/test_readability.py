@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, paper_of
-from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import Gain, gain_between
 from medtune.eval.comparing.verdict import Readability, readability_text, verdict
@@ -21,25 +19,19 @@ from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answerers import groups, questions
+from tests.eval.answers import generated, wrong
 from tests.eval.report.folders import change_json, write_run
 from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
 ASKED = questions(groups(8))
-LABEL = DataLabel("released", "ours")
+LABEL = DataLabel(provenance="released", prompts="ours")
 UNREADABLE = "The echoes are of mixed brightness."
 
 
 def phase(replies: list[str]) -> PhaseScores:
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=reply)
-        for question, reply in zip(ASKED, replies, strict=True)
-    ]
+    said = [generated(question, reply) for question, reply in zip(ASKED, replies, strict=True)]
     return score_phase(ASKED, said, BUSI, train=ASKED)
-
-
-def wrong(question: Question) -> str:
-    return next(option for option in question.options if option != question.answer)
 
 
 def gain(before: list[str], after: list[str]) -> Gain:
@@ -122,7 +114,7 @@ def test_report_says_it_in_its_first_lines(prepared_tiny: Path, tmp_path: Path) 
     )
     assert wanted in page.headline.sentences
     assert page.headline.verdict == "format"
-    assert page.headline.verdict_text.startswith("The model learnt the format of the answers")
+    assert page.headline.verdict_said.startswith("The model learnt the format of the answers")
     assert [row[1].text for row in page.gain.rows if row[0].text.startswith("of it")] == ["+0.010", "+0.200"]
 
 
@@ -162,7 +154,7 @@ def test_a_model_that_can_be_read_is_not_called_better_in_its_answers() -> None:
     sides = [evaluation(replies) for replies in ([UNREADABLE if i % 2 else a for i, a in enumerate(right)], right)]
     for (first, second), judged in ((sides, "format"), (sides[::-1], "loss")):
         found = compare(first, second, BUSI)
-        assert compare_file(found).overall.verdict == judged
+        assert found.overall.verdict == judged
         assert "more of its replies can be read, not that more of its answers are right" in judgement(found)
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
+from medtune.data.types import JudgeRequest, PredictionKey, Question
 from medtune.eval.judge.verdicts import judge_predictions, with_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.intervals import METHOD
+from tests.eval.answers import generated
 
 PHRASE = Question(
     "p", "m", "Which kind?", (), "cyst", "text", "p",
@@ -43,10 +44,7 @@ def scores(name: str, questions: Sequence[Question], texts: Sequence[str], path:
     benchmark = find_benchmark(name)
     task = benchmark.judging
     assert task is not None
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(questions, texts, strict=True)
-    ]
+    said = [generated(question, text) for question, text in zip(questions, texts, strict=True)]
     if path is not None:
         judge_predictions(Scripted(), said, questions, task, system=task.system, path=path)
         said = with_verdicts(said, path, benchmark)

@@ -11,6 +11,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.judge.verdicts import Judging, judge_predictions, read_verdicts, verdicts_path, with_verdicts
 from medtune.eval.scoring.score import score_phase
+from tests.eval.answers import generated
 
 REX = find_benchmark("rexsonovqa")
 TASK = REX.judging
@@ -45,7 +46,7 @@ def free(number: int) -> Question:
 
 
 def said(question: Question, text: str) -> Prediction:
-    return Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
+    return generated(question, text)
 
 
 QUESTIONS = [MCQ, *(free(number) for number in range(5))]

@@ -3,11 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.metrics.unparsable_share import metric as unparsable_share
+from tests.eval.answers import generated
 
 LABELS = ("a", "b", "c", "d")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=1, max_size=40)
@@ -16,9 +17,7 @@ PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, No
 def parsed(pairs: list[tuple[str, str | None]]) -> list[ParsedReply]:
     return [
         ParsedReply(
-            Question(f"q{n}", "m", "Which?", LABELS, true, "choice", "p"),
-            Prediction(PredictionKey(f"q{n}", "image", "generation", 0), text=said or "Hm."),
-            said,
+            Question(f"q{n}", "m", "Which?", LABELS, true, "choice", "p"), generated(f"q{n}", said or "Hm."), said
         )
         for n, (true, said) in enumerate(pairs)
     ]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
@@ -23,6 +23,7 @@ from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.score import score_phase
 from medtune.models.weights.assets import AssetError, IndexFile, from_index
+from tests.eval.answers import generated
 from tests.eval.golden import close, recorded
 from tests.own_questions import own_question
 
@@ -131,10 +132,7 @@ def test_a_model_that_cannot_be_used_is_named_before_anything_is_answered(tmp_pa
 def test_own_questions_have_the_bertscore_of_their_texts(minilm: Path) -> None:
     questions = [own_question(kind, 0) for kind in ("yes_no", "short", "report")]
     replies = {"yes_no": "yes", "short": "the right kidney", "report": questions[2].answer}
-    said = [
-        Prediction(PredictionKey(each.id, "image", "generation", 0), text=replies[each.facets["task"]])
-        for each in questions
-    ]
+    said = [generated(each, replies[each.facets["task"]]) for each in questions]
     model = BertModel(str(minilm), 6)
     scores = score_phase(questions, said, find_benchmark("vqa"), text_model=model)
     table = scores.tables[0]

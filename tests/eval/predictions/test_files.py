@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.predictions.files import format_line, parse_line, read_predictions, replace_file
+from tests.eval.answers import generated
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -19,7 +20,7 @@ def written(tmp_path: Path, *lines: str) -> Path:
 
 def test_read_predictions_needs_only_id_and_text(tmp_path: Path) -> None:
     path = written(tmp_path, '{"question_id": "q1", "text": "benign", "latency_ms": 12}')
-    assert read_predictions(path) == [Prediction(PredictionKey("q1", "image", "generation", 0), text="benign")]
+    assert read_predictions(path) == [generated("q1", "benign")]
 
 
 def test_read_predictions_takes_option_logprobs_as_a_likelihood_reading(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_replace_file_leaves_the_old_one_where_writing_fails(tmp_path: Path) -> 
 
 
 def test_every_field_is_written(tmp_path: Path) -> None:
-    line = format_line(Prediction(PredictionKey("q", "image", "generation", 0), text="a"))
+    line = format_line(generated("q", "a"))
     assert set(json.loads(line)) == {
         "question_id", "condition", "reading", "repeat", "prompt_hash", "options_shown", "text", "option_logprobs",
         "option_tokens", "finish_reason",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.types import Prediction, PredictionKey
+from medtune.data.types import Prediction
 from medtune.eval.predictions.files import (
     MERGED,
     PredictionWriter,
@@ -17,10 +17,11 @@ from medtune.eval.predictions.files import (
     shard_path,
     stored_predictions,
 )
+from tests.eval.answers import generated
 
 
 def said(number: int, text: str = "benign") -> Prediction:
-    return Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text=text)
+    return generated(f"q{number}", text)
 
 
 def write(path: Path, *predictions: Prediction) -> None:

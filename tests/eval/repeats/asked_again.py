@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import Condition, Prediction, PredictionKey, Question
+from medtune.data.types import Condition, Prediction, Question
+from tests.eval.answers import generated, wrong
 
 BUSI = find_benchmark("busi")
 LABELS = ("benign", "malignant", "normal")
@@ -20,16 +21,6 @@ ASKED = [
     )
     for number in range(12)
 ]
-
-
-def generated(
-    question: Question, text: str, repeat: int = 0, *, condition: Condition = "image", shown: tuple[str, ...] = ()
-) -> Prediction:
-    return Prediction(PredictionKey(question.id, condition, "generation", repeat), text=text, options_shown=shown)
-
-
-def wrong(question: Question) -> str:
-    return next(option for option in question.options if option != question.answer)
 
 
 def passes(right: Sequence[Sequence[bool]], *, condition: Condition = "image") -> list[Prediction]:

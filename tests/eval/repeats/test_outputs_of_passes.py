@@ -13,7 +13,7 @@ from medtune.data.types import Prediction
 from medtune.eval.audit.row import AuditedPhase, subject_of
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.comparing.compare_text import comparison_plot, comparison_table
 from medtune.eval.comparing.gain import gain_between, seeds_gain
 from medtune.eval.data_label import DataLabel
@@ -27,8 +27,9 @@ from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.cli import main
 from medtune.trainer.training.loggers import phase_metrics
+from tests.eval.answers import generated, wrong
 from tests.eval.audit.world import row
-from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, generated, passes, wrong
+from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, passes
 from tests.eval.report.folders import LABEL, write_run
 from tests.eval.run_facts import run_facts
 
@@ -111,7 +112,7 @@ def test_the_dashboard_counts_every_reply_and_names_the_passes(prepared_tiny: Pa
     assert "final/accuracy_repeats" not in once
 
 
-RELEASED = DataLabel("released", "ours")
+RELEASED = DataLabel(provenance="released", prompts="ours")
 
 
 BEFORE = [[number == repeat for number in range(12)] for repeat in range(5)]
@@ -180,7 +181,7 @@ def test_a_comparison_goes_by_all_passes_and_names_them() -> None:
     assert found.repeats == (5, 1)
     assert "one: mean of 5 passes. A question counts as right if more than half" in table_text(comparison_table(found))
     assert "one: mean of 5 passes" in comparison_plot(found)
-    assert json.loads(json_bytes(compare_file(found)))["repeats"] == [5, 1]
+    assert json.loads(json_bytes(found, CompareFile))["repeats"] == [5, 1]
     left_out = replace(side("two", passes(FIVE)), other_answers={"text_only, generation": 12})
     found = compare(side("one", passes(BEFORE)), left_out, BUSI)
     assert "Not compared, of two: text_only, generation 12." in table_text(comparison_table(found))

@@ -18,8 +18,9 @@ from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import mean_tables, score_phase, score_rows
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.intervals import mean_interval
+from tests.eval.answers import generated, wrong
 from tests.eval.free_answers import FREE, Said, asked, predicted
-from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, LABELS, generated, passes, wrong
+from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, LABELS, passes
 
 PATIENTS = [question.patient_id for question in ASKED]
 
@@ -80,9 +81,10 @@ def test_each_pass_is_scored_as_a_whole_and_not_all_replies_together() -> None:
 def test_every_metric_of_every_benchmark_is_the_mean_of_its_passes(name: str) -> None:
     benchmark = find_benchmark(name)
     said = [
-        Prediction(
-            PredictionKey(question.id, "image", "generation", repeat),
-            text=question.answer if (number + repeat) % 3 else (wrong(question) if question.options else "no idea 7"),
+        generated(
+            question,
+            question.answer if (number + repeat) % 3 else (wrong(question) if question.options else "no idea 7"),
+            repeat,
         )
         for repeat in range(3)
         for number, question in enumerate(benchmark.examples)

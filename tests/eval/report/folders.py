@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +21,11 @@ from medtune.eval.results.build import results_file, scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from tests.eval.answers import likelihood, wrong
 from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
-LABEL = DataLabel("synthetic", "ours", stands_for_patient="patient")
+LABEL = DataLabel(provenance="synthetic", prompts="ours", stands_for_patient="patient")
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = '<img src="http://example.invalid/x.png" onerror="document.title=\'owned\'">'
 ARABIC = "ما هو التشخيص؟"
@@ -52,18 +52,6 @@ def hostile(prepared: Prepared) -> None:
     write_manifest(prepared.root, manifest)
 
 
-def likelihood(question: Question, said: str) -> Prediction:
-    """Returns a likelihood reading with probability 0.7 for `said`; the other options share the rest."""
-    rest = 0.3 / (len(question.options) - 1)
-    logprobs = tuple(math.log(0.7 if option == said else rest) for option in question.options)
-    return Prediction(
-        key=PredictionKey(question.id, "image", "likelihood", 0),
-        options_shown=question.options,
-        option_logprobs=logprobs,
-        option_tokens=(1,) * len(logprobs),
-    )
-
-
 def generation(question: Question, text: str) -> Prediction:
     return Prediction(
         key=PredictionKey(question.id, "image", "generation", 0),
@@ -71,10 +59,6 @@ def generation(question: Question, text: str) -> Prediction:
         text=text,
         finish_reason="stop",
     )
-
-
-def wrong(question: Question) -> str:
-    return next(option for option in question.options if option != question.answer)
 
 
 def before_and_after(asked: Sequence[Question]) -> tuple[list[str], list[str]]:

@@ -19,6 +19,14 @@ def report(run: Path) -> RunReport:
     return run_report(read_run(run), paper_of)
 
 
+def leads(run: Path) -> list[str]:
+    return [caveat.lead for caveat in report(run).headline.caveats]
+
+
+BETTER_CHECK = "A shortcut without this model does better."
+MAYBE_BETTER = "A shortcut without this model may do as well."
+
+
 def said(run: Path) -> str:
     return " ".join(report(run).headline.sentences)
 
@@ -44,27 +52,27 @@ def test_the_strongest_check_is_named_and_called_better_where_it_is(run: Path) -
     """The figures are those of a short run on real BUSI: 0.66 beside a majority of 0.56 and a linear probe of 0.82."""
     write_checks(run, BEATEN, MAJORITY, PROBE)
     top = report(run).headline
-    assert "logistic regression on the vision features is better than the model (0.82)" in top.verdict_text
+    assert top.caveats[0].lead == BETTER_CHECK
     assert (
         "Logistic regression on the vision features, which needs no training of this model, reaches an accuracy of "
         "0.82 on 9 questions: it is better than the model (model minus check \N{MINUS SIGN}0.16, 95 % interval "
         "\N{MINUS SIGN}0.28 to \N{MINUS SIGN}0.05; p = 0.006 after Holm's correction over the checks)."
     ) in top.sentences
-    assert "better than the model (0.82)" in write_report(run, paper_of).read_text()
+    assert BETTER_CHECK in write_report(run, paper_of).read_text()
 
 
 @pytest.mark.parametrize("holm", [None, 0.02])
 def test_a_check_is_not_called_better_by_its_interval_alone(run: Path, holm: float | None) -> None:
     """It is picked among many, each of which may be better by chance."""
     write_checks(run, BEATEN, MAJORITY, {**PROBE, "gap": {**PROBE["gap"], "permutation_p_holm": holm}})
-    assert "better" not in report(run).headline.verdict_text
+    assert leads(run)[0] == MAYBE_BETTER
     assert "0.82 on 9 questions: the model is not surely better" in said(run)
 
 
 def test_a_check_that_is_not_surely_worse_is_named_as_such(run: Path) -> None:
     write_checks(run, BEATEN, MAJORITY)
     top = report(run).headline
-    assert "better" not in top.verdict_text
+    assert leads(run)[0] == MAYBE_BETTER
     (sentence,) = [each for each in top.sentences if "reaches an accuracy" in each]
     assert "of the task, which needs no training of this model, reaches an accuracy of 0.56" in sentence
     assert "the model is not surely better (model minus check +0.10" in sentence
@@ -73,7 +81,8 @@ def test_a_check_that_is_not_surely_worse_is_named_as_such(run: Path) -> None:
 def test_a_surely_better_check_goes_before_a_higher_one_that_is_not_sure(run: Path) -> None:
     noisy = audit_row("constant_letter", "always the same position", 0.84, (-0.18, -0.4, 0.02))
     write_checks(run, noisy, PROBE)
-    assert "(0.82)" in report(run).headline.verdict_text
+    assert leads(run)[0] == BETTER_CHECK
+    assert "0.82 on 9 questions: it is better" in said(run)
 
 
 def test_checks_that_the_model_beats_and_other_measures_are_not_named(run: Path) -> None:
@@ -83,7 +92,7 @@ def test_checks_that_the_model_beats_and_other_measures_are_not_named(run: Path)
     assert "reaches" not in said(run)
     blind = audit_row("text_only", "the same model without the image", 0.65, (0.01, -0.1, 0.1), phase="final")
     write_checks(run, BEATEN, asked_again, blind)
-    assert "The same model without the image reaches an accuracy of 0.65" in said(run)
+    assert "Without the image it scores 0.65: not surely less." in said(run)
 
 
 @pytest.mark.parametrize(("mode", "words"), [("frozen", "needs no training"), ("lora", "were trained with the model")])
@@ -114,7 +123,9 @@ def test_a_class_that_falls_is_named_beside_a_gain(run: Path) -> None:
     change_json(run / "results.json", "gain", "answers", value=answers)
     top = report(run).headline
     fell = "the share of right ones where the answer is 'malignant' (diagnosis) fell from 0.50 to 0.35"
-    assert top.verdict_text == f"The gain is larger than chance explains; {fell} (chance may explain it)"
+    assert top.verdict_said == "The gain is larger than chance explains"
+    assert "It may have got worse at something." in leads(run)
+    assert fell.capitalize()[:9] in said(run)
     assert any(each.startswith("The share") and "p = 0.21 after Holm's correction" in each for each in top.sentences)
     table = report(run).answers
     assert table is not None
@@ -128,7 +139,7 @@ def test_the_interval_alone_makes_no_gain_and_the_reason_is_said(run: Path) -> N
     change_json(run / "results.json", "gain", "mcnemar_p", value=0.0001)
     change_json(run / "results.json", "gain", "num_patients", value=40)
     top = report(run).headline
-    assert (top.verdict, top.verdict_text) == ("unclear", "The change cannot be told from chance")
+    assert (top.verdict, top.verdict_said) == ("unclear", "The change cannot be told from chance")
     assert any(
         "the 95 % interval excludes zero, but the test that swaps whole patients gives p = 0.065" in s
         for s in top.sentences
@@ -190,11 +201,11 @@ def test_a_fall_that_chance_explains_is_no_part_of_a_gain(run: Path) -> None:
     make_gain(run, 0.001, [0.1, 0.6])
     answers = {"diagnosis": {"malignant": level(-0.06, 0.5, 1.0, [-0.4, 0.3])}}
     change_json(run / "results.json", "gain", "answers", value=answers)
-    assert report(run).headline.verdict_text == "The gain is larger than chance explains"
+    assert "It may have got worse at something." not in leads(run)
     change_json(
         run / "results.json", "gain", "answers", "diagnosis", "malignant", value=level(-0.3, 0.5, 0.04, [-1, 0])
     )
-    assert "fell from 0.50 to 0.20 (chance may explain it)" in report(run).headline.verdict_text
+    assert "It may have got worse at something." in leads(run)
     page = write_report(run, paper_of).read_text()
     # The box that is green for a gain holds the gain alone.
     assert "larger than chance explains" in figure_card(page)
@@ -231,6 +242,8 @@ def test_nothing_is_said_of_no_unreadable_answers(run: Path, unreadable: int, mi
 
 def test_a_check_that_is_not_beaten_is_named_in_the_warning(run: Path) -> None:
     write_checks(run, {**MAJORITY, "flag": NOT_BEATEN})
-    assert report(run).headline.warnings == (
-        "Audit: the model is not surely better than most frequent train answer of the task.",
-    )
+    (one,) = report(run).headline.caveats
+    assert one.lead == MAYBE_BETTER
+    assert one.detail.startswith("Most frequent train answer of the task")
+    write_checks(run, PROBE, {**MAJORITY, "flag": NOT_BEATEN})
+    assert leads(run)[1] == "Not surely better either than most frequent train answer of the task."

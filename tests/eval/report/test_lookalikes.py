@@ -17,7 +17,8 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report
 from medtune.eval.results.build import gain_table
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from tests.eval.report.folders import change_json, likelihood, write_run, wrong
+from tests.eval.answers import likelihood, wrong
+from tests.eval.report.folders import change_json, write_run
 from tests.twins import prepared_twins
 
 BUSI = find_benchmark("busi")
@@ -59,7 +60,8 @@ def test_without_marked_questions_nothing_is_scored_apart(prepared_tiny: Path) -
     asked = prepared.questions("test")
     found = score_phase(asked, [likelihood(q, q.answer) for q in asked], BUSI)
     assert tuple(found.by) == BUSI.facets
-    assert "no look-alike" not in gain_table({"final": found}, None, BUSI, label=DataLabel("released", "ours"))
+    label = DataLabel(provenance="released", prompts="ours")
+    assert "no look-alike" not in gain_table({"final": found}, None, BUSI, label=label)
 
 
 def test_the_report_shows_the_score_with_and_without_twins(twins: Prepared, tmp_path: Path) -> None:

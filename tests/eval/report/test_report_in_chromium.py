@@ -92,6 +92,7 @@ def test_right_to_left_text_is_isolated(page: Page) -> None:
 
 
 def test_tables_sort_both_ways_and_say_so(page: Page) -> None:
+    page.locator("#audit summary").click()
     table = page.locator("#audit table").first
     head = table.locator("thead th").nth(3)
     head.get_by_role("button").click()
@@ -110,6 +111,7 @@ def test_tables_sort_both_ways_and_say_so(page: Page) -> None:
 
 
 def test_missing_numbers_sort_last(page: Page) -> None:
+    page.locator("#audit summary").click()
     table = page.locator("#audit table").first
     for _ in range(2):
         table.locator("thead th").nth(6).get_by_role("button").click()
@@ -132,14 +134,14 @@ def test_gallery_filters_and_says_how_many(page: Page) -> None:
     page.get_by_role("button", name="Reset").click()
     # The page forbids eval, which page.wait_for_function needs if the condition does not hold at once.
     expect(status).to_contain_text(" match, ", timeout=60_000)
-    expect(page.locator("#gallery .item:not([hidden])")).to_have_count(min(total, 12), timeout=60_000)
+    expect(page.locator("#gallery .item:visible")).to_have_count(min(total, 12), timeout=60_000)
 
 
 def test_gallery_filters_by_a_task_whose_name_is_markup(page: Page) -> None:
     choices = page.get_by_role("combobox", name="Task").locator("option").all_inner_texts()
     (hostile,) = [choice for choice in choices if "script" in choice]
     page.get_by_role("combobox", name="Task").select_option(hostile)
-    shown = page.locator("#gallery .item:not([hidden])")
+    shown = page.locator("#gallery .item:visible")
     assert shown.count() > 0
     assert set(shown.evaluate_all("(all) => all.map((item) => item.dataset.task)")) == {hostile}
 
@@ -148,7 +150,7 @@ def test_show_more_brings_the_rest_and_moves_the_focus_there(page: Page) -> None
     total = page.locator("#gallery .item").count()
     assert total > 12
     page.get_by_role("button", name="Show more").click()
-    assert page.locator("#gallery .item:not([hidden])").count() == min(total, 24)
+    assert page.locator("#gallery .item:visible").count() == min(total, 24)
     assert page.evaluate("[...document.querySelectorAll('#gallery .item')].indexOf(document.activeElement)") == 12
 
 
@@ -157,15 +159,15 @@ def test_page_works_from_the_keyboard(page: Page) -> None:
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("#audit summary").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#audit details").get_attribute("open") is not None
     button = page.locator("#audit table thead button").first
     button.focus()
     page.keyboard.press("Enter")
     assert page.locator("#audit table thead th").first.get_attribute("aria-sort") == "ascending"
     outline = button.evaluate("(element) => getComputedStyle(element).outlineStyle")
     assert outline == "solid"
-    page.locator("summary").first.focus()
-    page.keyboard.press("Enter")
-    assert page.locator("details").first.get_attribute("open") is not None
 
 
 @pytest.mark.parametrize(("scheme", "pressed", "other"), [("light", "false", "true"), ("dark", "true", "false")])
@@ -206,22 +208,97 @@ def luminance(colour: list[float]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_narrow_page_does_not_scroll_sideways(browser: Browser, report: Path) -> None:
-    watched = Watched(browser, report, width=360)
-    assert watched.page.evaluate("document.documentElement.scrollWidth") <= 360
-    watched.page.close()
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (1400, "dark"), (390, "light"), (360, "dark")])
+def test_a_rendered_page_scrolls_only_downwards_and_complains_of_nothing(
+    browser: Browser, report: Path, width: int, scheme: str
+) -> None:
+    watched = Watched(browser, report, color_scheme=scheme, width=width)
+    page = watched.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # The first screen of a wide page holds the gain, what convinces and the caveat.
+    for part in (".figure-card .big", "#image-use-t", ".words .caveat"):
+        box = page.locator(part).first.bounding_box()
+        assert box is not None
+        assert box["height"] > 0
+        assert width < 1000 or box["y"] + box["height"] <= 900
+    assert page.locator("#audit .strip:not(.axis)").count() >= 2
+    assert (watched.complaints, watched.requests) == ([], [])
+    page.close()
 
 
-def test_page_prints_with_its_tables_open(page: Page, tmp_path: Path) -> None:
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details:not([open])").count() == 0
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
-    printed = page.pdf(path=tmp_path / "report.pdf")
-    assert printed.startswith(b"%PDF")
+BEYOND = """() => [...document.querySelectorAll("main *")]
+    .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .map((each) => `${each.tagName} ${each.className} ${each.textContent.slice(0, 40)}`)"""
+PAPER_PX = 690
+"""A4 without its margins, at 96 pixels an inch."""
+
+
+def test_paper_has_one_column_nothing_cut_and_all_answers(browser: Browser, report: Path, tmp_path: Path) -> None:
+    watched = Watched(browser, report, width=PAPER_PX)
+    page = watched.page
+    total = page.locator("#gallery .item").count()
     page.emulate_media(media="print")
+    assert page.evaluate(BEYOND) == []
+    assert page.locator("#gallery .item:visible").count() == total > 12
+    lefts = page.locator("#gallery .item").evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().left)")
+    assert len(set(lefts)) == 1
+    assert page.locator("#paper").inner_text() == f"On paper: all {total} questions of this page."
+    # What is folded away on the screen is printed, by style alone.
+    assert page.locator("#audit table").first.is_visible()
     assert page.locator("header.top").is_hidden()
     page.emulate_media(media="screen")
+    page.get_by_role("combobox", name="Outcome").select_option("right")
+    num_right = page.locator('#gallery .item[data-outcome="right"]').count()
+    page.emulate_media(media="print")
+    assert page.locator("#gallery .item:visible").count() == num_right
+    said = page.locator("#paper").inner_text()
+    assert said == f"On paper: {num_right} of the {total} questions of this page (outcome right)."
+    printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") >= num_right / 8
+    page.close()
+
+
+def test_details_open_for_paper_and_close_again(page: Page) -> None:
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open]):not(.zoom)").count() == 0
+    assert page.locator(".zoom[open]").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+
+
+def test_a_bar_leads_to_its_wrong_answers(page: Page) -> None:
+    link = page.locator("#breakdown a[data-group]").first
+    group = link.get_attribute("data-group")
+    link.click()
+    found = page.locator("#gallery .item:visible").evaluate_all(
+        "(all) => all.map((item) => [item.dataset.outcome, item.dataset.group.split('\\n')])"
+    )
+    assert found
+    assert all(outcome == "wrong" and group in groups for outcome, groups in found)
+
+
+def test_a_bar_leads_to_a_wrong_answer_without_javascript(browser: Browser, report: Path) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(report.as_uri())
+    href = page.locator("#breakdown a[data-group]").first.get_attribute("href")
+    assert page.locator(f"{href}").get_attribute("data-outcome") == "wrong"
+    picture = page.locator(".zoom img").first
+    small = picture.bounding_box()
+    picture.click()
+    large = picture.bounding_box()
+    assert small is not None
+    assert large is not None
+    assert large["width"] > 2 * small["width"]
+    page.close()
+
+
+def test_an_enlarged_picture_closes_by_escape(page: Page) -> None:
+    picture = page.locator(".zoom img").first
+    picture.click()
+    assert page.locator(".zoom[open]").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".zoom[open]").count() == 0
 
 
 def test_page_of_several_runs_sorts_without_a_complaint(browser: Browser, hostile_run: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_run_without_any_verdict_has_dashes_and_counts(run: Path) -> None:
     waiting = found.last.unscored
     assert waiting > 0
     assert report.headline.after == "no value"
-    assert report.headline.verdict_text.startswith("No question has a scored answer both before and after")
+    assert report.headline.verdict_said.startswith("No question has a scored answer both before and after")
     assert any(f"Unscored: {waiting:,} free answers wait for a judge" in each for each in report.headline.sentences)
     assert column(report.gain, "accuracy") == [NONE, NONE]
     assert column(report.gain, "unscored") == [str(waiting)] * 2
@@ -59,7 +59,7 @@ def test_one_judged_stage_is_shown_beside_one_that_waits(run: Path) -> None:
     report = run_report(read_run(run), paper_of)
     assert column(report.gain, "accuracy")[0] == NONE
     assert column(report.gain, "questions") == [f"0 of {parsed.n}", f"{parsed.n} of {parsed.n}"]
-    assert "with trained weights" in report.headline.sentences[0]
+    assert "With trained weights" in report.headline.sentences[0]
     assert not any("Unscored" in each for each in report.headline.sentences)
 
 

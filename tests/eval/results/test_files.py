@@ -17,7 +17,10 @@ from medtune.eval.statistics.intervals import METHOD
 from tests.eval.report.folders import change_json, write_run
 
 LABEL = DataLabel(
-    "released", "official, sha256 0123", unofficial_split="patient", unofficial_training="busi by patient"
+    provenance="released",
+    prompts="official, sha256 0123",
+    unofficial_split="patient",
+    unofficial_training="busi by patient",
 )
 AUDIT = Audit(
     (
@@ -83,7 +86,9 @@ def test_facts_that_say_nothing_are_left_out(run: Path) -> None:
     *_, before, _, last = json.loads(json_bytes(learnt))
     assert (before, last) == ("unofficial_split", "trained_on")
     assert "protocol" not in json.loads(json_bytes(learnt))
-    assert learnt.label == DataLabel("synthetic", "ours", unofficial_split="patient", stands_for_patient="patient")
+    assert learnt.label == DataLabel(
+        provenance="synthetic", prompts="ours", unofficial_split="patient", stands_for_patient="patient"
+    )
 
 
 def test_files_of_earlier_versions_and_of_others_are_read(run: Path) -> None:
@@ -110,7 +115,8 @@ def test_files_of_earlier_versions_and_of_others_are_read(run: Path) -> None:
     (run / "results.json").write_text(json.dumps(content))
     found = read_json(run / "results.json", ResultsFile)
     assert found.last.overall == whole.last.overall
-    assert (found.label, found.benchmark_version) == (DataLabel("unknown", "not recorded"), "unknown")
+    unknown = DataLabel(provenance="unknown", prompts="not recorded")
+    assert (found.label, found.benchmark_version) == (unknown, "unknown")
     assert (found.last.by, found.last.tables, found.last.unscored) == ({}, (), 0)
 
 

@@ -19,6 +19,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.answer_classes import ByTask, TaskClasses, classes_by_task
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.eval.statistics.intervals import mean_interval, wilson
+from tests.eval.answers import generated
 
 LABELS = ("benign", "malignant", "normal")
 
@@ -129,7 +130,7 @@ def test_one_class_alone_has_neither_specificity_nor_area() -> None:
 
 def test_unread_and_unanswered_replies_have_a_column_and_are_no_false_alarm() -> None:
     def reply(number: int, answer: str, read: str | None) -> ParsedReply:
-        said = Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text="...")
+        said = generated(f"q{number}", "...")
         return ParsedReply(asked(number, answer), said, read)
 
     rows = [

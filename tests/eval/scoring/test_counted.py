@@ -9,6 +9,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.counted import NO_REPLY_ASKED, NOT_ABOUT, WAITS, counted, reads_replies_alone
 from medtune.eval.scoring.score import parts, score_rows
+from tests.eval.answers import generated
 
 CLOSED = Question("c", "m1", "Is a mass seen?", ("yes", "no"), "no", "yes_no", "p1")
 FREE = Question("o", "m2", "Which organ?", (), "liver", "text", "p2")
@@ -48,11 +49,11 @@ def test_a_score_counts_what_the_function_says_whatever_rows_it_is_given() -> No
 
 def test_options_alone_by_likelihood_are_asked_for_no_reply_until_one_has_one() -> None:
     read = Prediction(PredictionKey("c", "image", "likelihood", 0), option_logprobs=(-2.0, -1.0))
-    said = Prediction(PredictionKey("o", "image", "generation", 0), text="liver")
+    said = generated("o", "liver")
     asked = [CLOSED, FREE]
     assert reads_replies_alone("robust", asked, [read, said], ["robust"])
     assert not reads_replies_alone("likelihood", asked, [read, said], ["robust"])
-    reply = Prediction(PredictionKey("c", "image", "generation", 0), text="no")
+    reply = generated("c", "no")
     assert not reads_replies_alone("robust", asked, [read, said, reply], ["robust"])
 
 

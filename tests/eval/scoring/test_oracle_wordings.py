@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from num2words import num2words
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
 from medtune.eval.scoring.score import score_phase
+from tests.eval.answers import generated
 
 VQA = find_benchmark("vqa")
 ORGANS = ("liver", "left lung", "spleen", "normal heart", "abnormal heart", "a cyst", "no lesion", "nodule")
@@ -25,7 +26,7 @@ WORDED = (*FRAMES, "It is {}.", "It's {}")
 
 def score(question: Question, reply: str) -> dict[str, float]:
     """Returns the metrics of one question under the default parser."""
-    said = [Prediction(PredictionKey(question.id, "image", "generation", 0), text=reply)]
+    said = [generated(question, reply)]
     found = score_phase([question], said, VQA.for_part([question]))
     return {name: score.value for name, score in found.metrics["image"]["reply"].items()}
 

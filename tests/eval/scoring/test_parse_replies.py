@@ -7,6 +7,7 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
 ASKED = [
@@ -57,7 +58,7 @@ def test_letters_and_logprobs_follow_the_order_that_the_prediction_was_shown() -
 
 def test_other_conditions_are_not_mixed_in() -> None:
     blind = Prediction(PredictionKey("q0", "text_only", "generation", 0), text="benign")
-    again = Prediction(PredictionKey("q0", "image", "generation", 1), text="benign")
+    again = generated("q0", "benign", 1)
     assert not any(row.correct for row in parse_replies(ASKED, [blind], BUSI, reading="generation")["robust"])
     assert parse_replies(ASKED, [blind], BUSI, reading="generation", condition="text_only")["robust"][0].correct
     assert parse_replies(ASKED, [blind, again], BUSI, reading="generation")["robust"][0].correct

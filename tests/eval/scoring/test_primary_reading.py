@@ -64,11 +64,11 @@ def test_the_questions_outside_the_primary_metric_are_counted_and_scored() -> No
     covered = sum(map(m3d.primary_metric.covers, m3d.examples))
     assert (found.overall.score.n, found.asked) == (covered, len(m3d.examples))
     assert covered < found.asked
-    phase = scores_file(found, DataLabel("released", "ours"))
+    phase = scores_file(found, DataLabel(provenance="released", prompts="ours"))
     others = sum(each.n + each.unscored for each in phase.outside.values())
     assert others == found.asked - covered
     assert found.outside.keys() <= m3d.metrics.keys()
-    text = gain_table({"zero_shot": found}, None, m3d, label=DataLabel("released", "ours"))
+    text = gain_table({"zero_shot": found}, None, m3d, label=DataLabel(provenance="released", prompts="ours"))
     assert f"{covered} of {found.asked}" in text
     assert all(name in text for name in found.outside)
 

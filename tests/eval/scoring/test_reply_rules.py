@@ -11,6 +11,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.reply_rules import TITLE, ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
+from tests.eval.answers import generated
 
 LABELS = ("benign", "normal")
 ASKED = [Question(f"q{n}", f"m{n}", "Which?", LABELS, LABELS[n % 2], "choice", f"p{n}") for n in range(4)]
@@ -28,10 +29,7 @@ RULED: Benchmark = replace(BUSI, facets=(), metrics={"accuracy": BUSI.metrics["a
 
 
 def predicted(*texts: str, repeat: int = 0) -> list[Prediction]:
-    return [
-        Prediction(PredictionKey(question.id, "image", "generation", repeat), text=text)
-        for question, text in zip(ASKED, texts, strict=False)
-    ]
+    return [generated(question, text, repeat) for question, text in zip(ASKED, texts, strict=False)]
 
 
 def rules_of(predictions: Sequence[Prediction], benchmark: Benchmark = RULED) -> Table:

@@ -12,6 +12,7 @@ from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.intervals import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
+from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
 FOUND = groups(8)
@@ -117,7 +118,7 @@ def test_questions_that_were_asked_for_no_reply_are_no_wrong_replies() -> None:
         option_logprobs=(-2.0, -1.0),
         option_tokens=(1, 1),
     )
-    said = Prediction(PredictionKey("o", "image", "generation", 0), text="The liver.")
+    said = generated("o", "The liver.")
     phase = score_phase([closed, free], [read, said], benchmark, parser="likelihood")
     scores = phase.metrics["image"]
     assert scores["likelihood"]["closed_accuracy"].value == 1.0
@@ -129,6 +130,6 @@ def test_questions_that_were_asked_for_no_reply_are_no_wrong_replies() -> None:
 
     # One reply to a question with options says that replies were asked for, so that the others are missing.
     other = replace(closed, id="d")
-    reply = Prediction(PredictionKey("d", "image", "generation", 0), text="no")
+    reply = generated("d", "no")
     found = score_phase([closed, other, free], [read, reply, said], benchmark, parser="likelihood").metrics["image"]
     assert (found["stated"]["closed_accuracy"].value, found["stated"]["closed_accuracy"].n) == (0.5, 2)

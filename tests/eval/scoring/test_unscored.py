@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
@@ -20,10 +18,11 @@ from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
+from tests.eval.answers import generated
 from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
 from tests.eval.run_facts import run_facts
 
-ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel("released", "ours"))
+ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel(provenance="released", prompts="ours"))
 BEFORE: tuple[Said, ...] = (True, False, False, True, "waits", "waits", "")
 AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 
@@ -64,7 +63,7 @@ def test_empty_and_missing_answers_are_wrong_without_a_judge() -> None:
 
 def test_choices_are_scored_as_ever_and_free_answers_beside_them_counted() -> None:
     choice = M3D.examples[0]
-    reply = Prediction(PredictionKey(choice.id, "image", "generation", 0), text="I cannot tell.")
+    reply = generated(choice, "I cannot tell.")
     found = score_phase([choice, *asked(("waits",))], [reply, *predicted(("waits",))], M3D)
     score = found.overall.score
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.0, 1, 1, 0)
@@ -137,7 +136,7 @@ def test_comparison_leaves_out_what_waits_on_either_side() -> None:
     assert (found.both, found.unscored) == (4, 3)
     assert (found.overall.first, found.overall.second, found.overall.paired.n) == (0.25, 1.0, 4)
     assert any("Unscored: 3 that both answered wait for a judge" in note for note in notes(found))
-    assert compare_file(found).unscored == 3
+    assert found.unscored == 3
     assert "nan" not in table_text(comparison_table(found))
 
 

@@ -8,7 +8,8 @@ from playwright.sync_api import Browser
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Interval
-from medtune.eval.report.charts import BarChart, LineChart
+from medtune.eval.report.charts.bars import BarChart
+from medtune.eval.report.charts.lines import LineChart
 from medtune.eval.studies.cells import StudyAnswers, StudyCell
 from medtune.eval.studies.figures import Figure, figures_of
 from medtune.eval.studies.page import StudyReport, write_study

@@ -15,7 +15,8 @@ from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, PromptRows, pad_left
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
-from tests.models.twins import OF_TRANSFORMERS, moved, picture, row_each, size_of, twin, without
+from tests.models.twins import OF_TRANSFORMERS, fresh, moved, picture, row_each, size_of, twin, without
+from tests.trainer.one_step import furthest
 
 
 def whole(assembled: Assembled) -> Any:
@@ -53,8 +54,7 @@ def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, *
         return_tensors="pt",
     )
     arguments = {name: value for name, value in {**inputs, **instead}.items() if value is not None}
-    with torch.no_grad():
-        logits_LV = whole(assembled)(**arguments).logits[0]
+    logits_LV = whole(assembled)(**arguments).logits[0]
     return Plain(inputs["input_ids"][0].tolist(), logits_LV.float().log_softmax(-1))
 
 
@@ -71,7 +71,12 @@ def pillow(image: Image) -> PIL.Image.Image:
 
 def expected(told: Plain, layout: Sequence) -> list[float]:
     """Returns transformers' log-probability of each labelled token of medtune's layout."""
-    return [float(told.logprobs_LV[place - 1, label]) for place, label in enumerate(layout.labels) if label >= 0]
+    return told_of(told, layout).tolist()
+
+
+def told_of(told: Plain, layout: Sequence) -> Tensor:
+    places = [place for place, label in enumerate(layout.labels) if label >= 0]
+    return torch.stack([told.logprobs_LV[place - 1, layout.labels[place]] for place in places])
 
 
 def saved(name: str, folder: Path) -> Path:
@@ -106,6 +111,23 @@ def test_logits_equal_transformers_own_forward(name: str, width: int, height: in
     told = plain(twin(name), image, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
     assert _ours(name, image) == pytest.approx(expected(told, layout), abs=2e-4)
+
+
+@each_family
+def test_gradients_of_all_weights_equal_those_of_transformers_own_forward(name: str) -> None:
+    assembled, image = fresh(name), picture()
+    assembled.model.eval()
+    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
+
+    def gradients(logprobs_T: Tensor) -> dict[str, Tensor]:
+        (-logprobs_T.sum()).backward()
+        found = {n: p.grad.clone() for n, p in assembled.model.named_parameters() if p.grad is not None}
+        assembled.model.zero_grad()
+        return found
+
+    ours = gradients(assembled.model(row_each(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T)
+    theirs = gradients(told_of(plain(assembled, image, QUESTION, ANSWER), layout))
+    assert furthest(ours, theirs) < 1e-3
 
 
 @each_family

@@ -4,7 +4,6 @@ import datetime
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,11 +27,11 @@ from medtune.models.sequence.chat_template import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
 from medtune.models.tuning.apply import adapt
-from medtune.models.tuning.plan import Lora, PartTuning
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.weights.loading_options import Loading, Thinking
 from medtune.models.zoo.nano_any_size import build_glm, build_qwen3vl, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
-from tests.models.proof.test_faults import TUNING, asked_about, examined, failed, pictures, trained
+from tests.models.proof.test_faults import asked_about, examined, failed, pictures
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_parity import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.test_video import clip, frames_of
@@ -132,7 +131,7 @@ def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["qwen3_vl_moe", "qwen3_5_moe", "glm4v_moe"])
-def test_a_model_whose_experts_learn_passes_the_doctor_and_says_what_else_would_not(
+def test_a_model_with_experts_passes_the_doctor_and_says_that_they_do_not_learn(
     model_type: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoint"
@@ -142,12 +141,10 @@ def test_a_model_whose_experts_learn_passes_the_doctor_and_says_what_else_would_
     asked = asked_about(pictures(tmp_path))
     family = family_of(whole(assembled).config)
     assert family is not None
-    experts = replace(TUNING, language=PartTuning("lora", lr=2e-4, lora=Lora(r=4, alpha=4.0, targets=".*")))
     checks = examined(family, assembled, folder, asked)
-    checks |= trained(family, assembled, folder, asked, tmp_path, tuning=experts)
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
-    assert {checks[name].passed for name in ("what learns", "gradients", "one step", "merge", "export")} == {True}
-    notes = [note for note in adapt(_loaded(model_type, folder).model, [TUNING], seed=0) if "tuning.language" in note]
+    lora = Tuning(language=PartTuning("lora", lora=Lora(r=4)))
+    notes = [note for note in adapt(_loaded(model_type, folder).model, [lora], seed=0) if "tuning.language" in note]
     assert re.search(r"\d+\.\d% of the part's weights do not learn.*\.mlp\.experts\.gate_up_proj \(", notes[0])
 
 

@@ -1,7 +1,6 @@
 """Tests the commands on checkpoints without a family, which a recipe names by their folder."""
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
-from medtune.trainer.runs.run_folder import RunFolder
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.generic.test_parity import Plain
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import picture
 from tests.soak import in_suites
-from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_weights
+from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 ARCHITECTURES = ("lfm2_vl", "llava_next", "ovis2")
@@ -120,21 +118,6 @@ def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
     assert len(_likelihoods(again)) > 9
     assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
-
-
-@pytest.mark.soak
-def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
-    weights = write_checkpoint("llava_next", tmp_path / "checkpoint")
-    long = (f"model.name={weights}", "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4",
-            "eval.val_questions=3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
-    whole, out = tmp_path / "whole", tmp_path / "run"
-    nano.finished("run", whole, *long)
-    status, output = nano.stopped(4, signal.SIGINT, "run", out, *long)
-    assert status == 130, output[-2000:]
-    assert 4 <= RunFolder(out).saved_step() < 24
-    nano.finished("run", out, *long, extra=("--resume",))
-    assert same_weights(out, whole)
-    assert (out / "final" / "predictions.jsonl").read_bytes() == (whole / "final" / "predictions.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("command", in_suites(COMMANDS, slow=("train",)))

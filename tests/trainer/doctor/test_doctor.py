@@ -13,10 +13,8 @@ from medtune.models.weights.folder_hash import weights_hash
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.trainer.conftest import QUICK, Capture, Told, json_of
-from tests.trainer.doctor.recipe_training import training_checks
 
 NAMES = {
     "weights", "adapter", "template", "image tokens", "end token", "positions", "pixels", "option order", "options",
@@ -58,17 +56,6 @@ def test_the_command_says_pass_or_fail_of_every_check(
     )
     assert main(arguments) == 1
     assert "FAIL  image tokens" in capsys.readouterr().out
-
-
-def test_a_recipe_trains_saves_and_merges_as_plain_peft_does(
-    prepared_tiny: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    name, _, *settings = _settings(prepared_tiny, checkpoint)
-    checks = training_checks(read_recipe(name, settings), tmp_path)
-    assert {check for check, found in checks.items() if found.passed} == {
-        "number format", "what learns", "adapter scale", "gradients", "one step", "memory", "save and load", "merge",
-        "export",
-    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from medtune.trainer.experiment.experiment import open_run
 from medtune.trainer.runs.finished_run import open_finished
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.test_layout import ROOMS
-from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
+from tests.trainer.conftest import QUICK, Capture, Told, json_of
 
 SETTINGS = (*QUICK, "train.max_steps=2", "eval.readings=[likelihood]", "model.tuning.projector.lr=0.5")
 
@@ -161,14 +161,6 @@ def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsew
     for command in (("audit", "{one}"), ("compare", "{one}", "{two}"), ("power", "--gain", "0.2", "--run", "{one}")):
         places = {name: moved / "runs" / name for name in ("one", "two")}
         assert "holds other data" in refused(main([word.format(**places) for word in command]))
-
-
-def test_a_run_is_not_resumed_on_other_data(tiny_busi: Path, tmp_path: Path, refused: Told) -> None:
-    data, out = tmp_path / "prepared", tmp_path / "run"
-    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data)
-    assert Nano(data).here("eval", out) == 0
-    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data, seed=5)
-    assert "holds other data" in refused(Nano(data).here("eval", out, extra=("--resume",)))
 
 
 def test_the_environment_names_the_commit_of_the_checkout(moved: Path) -> None:

@@ -256,29 +256,6 @@ def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path,
     _same_run(out, uninterrupted, curve)
 
 
-@pytest.mark.soak
-def test_kill_9_loses_nothing_that_was_saved(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
-    out = tmp_path / "run"
-    status, _ = nano.stopped(4, signal.SIGKILL, "run", out, *LONG)
-    assert status == -signal.SIGKILL
-    nano.finished("run", out, *LONG, extra=("--resume",))
-    _same_run(out, uninterrupted, curve)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
-def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
-    out, settings = tmp_path / "run", ("train.devices=2", f"train.strategy={strategy}")
-    status, output = nano.stopped(4, signal.SIGINT, "run", out, *LONG, *settings)
-    assert status == 130, output[-2000:]
-    nano.finished("run", out, *LONG, *settings, extra=("--resume",))
-    losses = curve(out, "train/loss")
-    assert len(losses) == 24
-    again = tmp_path / "whole"
-    nano.finished("run", again, *LONG, *settings)
-    assert losses == pytest.approx(curve(again, "train/loss"), abs=1e-6)
-
-
 @pytest.mark.slow
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
     # Long replies, image by image: the last answer must not come before the signal does, however busy the machine is.
@@ -295,13 +272,6 @@ def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) ->
     whole = (out / "zero_shot" / "predictions.jsonl").read_bytes().splitlines()
     assert set(kept) <= set(whole)
     assert len(whole) == 27
-
-
-def test_resume_with_other_settings_is_refused(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "run"
-    assert nano.here("eval", out) == 0
-    assert nano.here("eval", out, "train.seed=5", extra=("--resume",)) == 1
-    assert "has other settings than this command" in capsys.readouterr().err
 
 
 def test_resume_of_nothing_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
@@ -344,7 +314,7 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
 def test_a_grid_calls_the_difference_of_an_error_a_change(higher_is_better: bool, word: str) -> None:
     row = {
         "settings": {"model.projector": "coca"},
-        **DataLabel("synthetic", "ours").facts(),
+        **DataLabel(provenance="synthetic", prompts="ours").facts(),
         "loss": [2.0, 1.0],
         "metric": "millimetres",
         "higher_is_better": higher_is_better,

@@ -7,7 +7,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
-from medtune.data.types import Condition, Prediction, PredictionKey, Question
+from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.parse_replies import parse_all
@@ -20,6 +20,7 @@ from medtune.trainer.recipe.check import as_published, departure_from_published,
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.studies.study import OpenedStudy, StudyRow, open_study
+from tests.eval.answers import generated
 
 PAPERS = ("fetal_gauge", "ctlesionvqa", "u2_bench", "rexsonovqa")
 RECIPES = {
@@ -27,7 +28,7 @@ RECIPES = {
     for name in catalog.names(catalog.RECIPES)
     if (recipe := read_recipe(name)).data.benchmark in PAPERS and not name.startswith(("nano_", "pocket_"))
 }
-RELEASED = DataLabel("released", "ours")
+RELEASED = DataLabel(provenance="released", prompts="ours")
 
 
 def whole(benchmark: Benchmark) -> tuple[Benchmark, Sequence[Question]]:
@@ -36,7 +37,7 @@ def whole(benchmark: Benchmark) -> tuple[Benchmark, Sequence[Question]]:
 
 
 def right(questions: Sequence[Question]) -> list[Prediction]:
-    return [Prediction(PredictionKey(each.id, "image", "generation", 0), text=each.answer) for each in questions]
+    return [generated(each, each.answer) for each in questions]
 
 
 def apart_because(recipe: Recipe, benchmark: Benchmark, questions: Sequence[Question]) -> str:

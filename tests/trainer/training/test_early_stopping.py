@@ -115,34 +115,6 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
     assert "stopped at step" not in shown(nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "more"),
-    [
-        pytest.param(None, ("train.ema_decay=0.5",), marks=pytest.mark.slow),
-        pytest.param(None, (), marks=pytest.mark.soak),
-        pytest.param("ddp", (), marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_2", (), marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", (), marks=pytest.mark.soak),
-    ],
-)
-def test_a_killed_and_resumed_run_stops_at_the_same_step(
-    nano: Nano, tmp_path: Path, curve: Curve, strategy: str | None, more: tuple[str, ...]
-) -> None:
-    spread = () if strategy is None else ("train.devices=2", f"train.strategy={strategy}")
-    settings = (*STOPS, "train.max_steps=24", "train.early_stopping.patience=6", *spread, *more)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    nano.finished("train", whole, *settings)
-    nano.stopped(6, signal.SIGKILL, "train", killed, *settings)
-    assert 6 <= RunFolder(killed).saved_step() < 14
-    nano.finished("train", killed, *settings, extra=("--resume",))
-    assert RunFolder(whole).early_stops == RunFolder(killed).early_stops != {}
-    assert RunFolder(whole).saved_step() == RunFolder(killed).saved_step() == 14
-    assert len(curve(killed, "train/loss")) == 14
-    one, two = (load_file(run / "checkpoints" / "last.safetensors") for run in (whole, killed))
-    for name in one:
-        torch.testing.assert_close(two[name], one[name], rtol=0, atol=0 if strategy is None else 1e-6)
-
-
 LORA = "model.tuning.language.lora"
 PISSA = (f"{LORA}.init=pissa", f"{LORA}.r=4", "model.tuning.language.lr=0.01")
 EVERYTHING = (*PISSA, f"{LORA}.dora=true", f"{LORA}.rslora=true", f"{LORA}.lr_ratio=4", "train.ema_decay=0.5",

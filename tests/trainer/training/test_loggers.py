@@ -30,6 +30,7 @@ from medtune.trainer.training.dashboard.logger import confusion_pairs
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.loggers import build_loggers, logged_config, shows_images
 from tests.eval.answerers import question
+from tests.eval.answers import generated
 from tests.trainer.conftest import Nano, Told, json_of
 from tests.trainer.training.wandb_file import OfflineRun
 
@@ -278,7 +279,7 @@ def _sections(script: str) -> Any:
 
 
 def _judged(asked: Question, parsed: str | None = None) -> ParsedReply:
-    said = Prediction(PredictionKey(asked.id, "image", "generation", 0), text="Mr Miller has a cyst")
+    said = generated(asked, "Mr Miller has a cyst")
     return ParsedReply(asked, said, parsed)
 
 

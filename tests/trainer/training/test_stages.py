@@ -1,6 +1,5 @@
 """Tests of stages: one run with two stages equals two runs, and a stopped run continues in its stage."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from safetensors.torch import load_file
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.results.metrics_file import read_metrics
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
-from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.stages import planned_stages, training_groups, with_counted_epochs
 from tests.trainer.conftest import Capture, Curve, Nano, Told
 
@@ -22,9 +20,6 @@ INSTRUCTION = {
 }  # fmt: skip
 STAGED = ("train.max_steps=null", f"train.stages={yaml.safe_dump([ALIGNMENT, INSTRUCTION], default_flow_style=True)}",
           "model.tuning.language.lora.dropout=0.1")  # fmt: skip
-# With the recipe's own seed a weight of an adapter gets a gradient that is rounding alone, and AdamW takes a whole step
-# in whatever direction that points.
-SPREAD = (*STAGED, "model.tuning.language.lora.dropout=0", "train.seed=1")
 FIRST = ("train.max_steps=4", "train.warmup_ratio=0.25", "model.tuning.language.mode=frozen")
 SECOND = ("train.max_steps=6", "train.batch_size=2", "model.tuning.projector.lr=2e-5",
           "model.tuning.language.lr=1e-3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
@@ -81,39 +76,6 @@ def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, shown:
     first, second = said.index("stage 1, alignment: steps 1 to 4"), said.index("stage 2, instruction: steps 5 to 10")
     assert "language    frozen" in said[first:second]
     assert "language    lora" in said[second:]
-
-
-@pytest.mark.parametrize(
-    ("number", "at_least"),
-    [
-        pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, 6, marks=pytest.mark.soak),
-        pytest.param(signal.SIGKILL, 4, marks=pytest.mark.soak),
-    ],
-)
-def test_a_stopped_run_continues_in_its_stage(
-    nano: Nano, staged: Path, tmp_path: Path, curve: Curve, number: int, at_least: int
-) -> None:
-    out = tmp_path / "run"
-    nano.stopped(at_least, number, "run", out, *STAGED)
-    assert RunFolder(out).saved_step() >= at_least
-    nano.finished("run", out, *STAGED, extra=("--resume",))
-    assert curve(out, "train/loss") == curve(staged, "train/loss")
-    assert curve(out, "val/accuracy") == curve(staged, "val/accuracy")
-    for file in ("best.safetensors", "last.safetensors"):
-        assert _equal(_weights(out, file), _weights(staged, file))
-
-
-@pytest.mark.soak
-def test_state_in_the_second_stage_is_taken_up_there(nano: Nano, staged: Path, tmp_path: Path, curve: Curve) -> None:
-    """The files that the run wrote after step 6 are removed first, as if it had been killed right after that step."""
-    out = tmp_path / "run"
-    _, output = nano.stopped(5, signal.SIGKILL, "run", out, *STAGED, "eval.every_steps=1")
-    step = RunFolder(out).saved_step()
-    assert 5 <= step < 10, output[-2000:]
-    nano.finished("run", out, *STAGED, "eval.every_steps=1", extra=("--resume",))
-    assert curve(out, "train/loss") == curve(staged, "train/loss")
-    assert _equal(_weights(out, "last.safetensors"), _weights(staged, "last.safetensors"))
 
 
 def test_a_group_that_learns_in_the_first_stage_alone_is_in_the_last_checkpoint(nano: Nano, tmp_path: Path) -> None:
@@ -191,22 +153,3 @@ def test_what_only_the_run_can_know_is_named(nano: Nano, tmp_path: Path, capsys:
     assert nano.here("train", tmp_path / "b", *STAGED, "train.stages.1.tuning.language.lora.r=4",
                      "train.stages.0.tuning.language.mode=lora") == 1  # fmt: skip
     assert "two stages give model.tuning.language.lora different values" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("one_device") / "run"
-    Nano(prepared_tiny).finished("train", out, *SPREAD)
-    return out
-
-
-# Two stages under ZeRO-3 are in the slow suite with a stop and a resume (tests/trainer/training/states/test_states.py).
-@pytest.mark.soak
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
-def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
-    plain, spread = one_device, tmp_path / "two"
-    nano.finished("train", spread, *SPREAD, "train.devices=2", f"train.strategy={strategy}")
-    assert curve(spread, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-4)
-    assert curve(spread, "train/gradient_norm") == pytest.approx(curve(plain, "train/gradient_norm"), rel=1e-4)
-    mine, theirs = _weights(spread, "last.safetensors"), _weights(plain, "last.safetensors")
-    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4

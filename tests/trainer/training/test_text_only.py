@@ -39,17 +39,6 @@ def test_one_device_under_every_strategy(nano: Nano, alone: Path, tmp_path: Path
     assert weights_apart(tmp_path / "run", alone) < 1e-4
 
 
-@pytest.mark.parametrize("strategy", in_suites(STRATEGIES, slow=("ddp",)))
-def test_two_devices_under_every_strategy(
-    nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, strategy: str
-) -> None:
-    settings = (*MIXED, "train.batch_size=2")
-    assert nano.here("train", tmp_path / "one", *settings) == 0
-    nano.finished("train", tmp_path / "two", *settings, "train.devices=2", f"train.strategy={strategy}")
-    assert curve(tmp_path / "two", "train/loss") == pytest.approx(curve(tmp_path / "one", "train/loss"), abs=1e-6)
-    assert weights_apart(tmp_path / "two", tmp_path / "one") < 1e-4
-
-
 def test_a_run_that_was_stopped_before_such_a_step_goes_on(nano: Nano, alone: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     status, said = nano.stopped(1, signal.SIGTERM, "train", out, *MIXED, "train.save_every_steps=1")

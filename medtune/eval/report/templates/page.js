@@ -53,13 +53,22 @@
     const more = document.getElementById("more");
     const page = 12;
     let room = page;
+    const paper = document.getElementById("paper");
+    // An item belongs to several groups, one a line; of everything else it has one value.
+    const fits = (item, name, value) => item.dataset[name].split("\n").includes(value);
     const show = () => {
       const wanted = [...new FormData(filters)].filter(([, value]) => value);
-      const found = items.filter((item) => wanted.every(([name, value]) => item.dataset[name] === value));
-      const shown = new Set(found.slice(0, room));
-      for (const item of items) item.hidden = !shown.has(item);
-      more.hidden = shown.size === found.length;
-      count.textContent = `${found.length} of ${items.length} match, ${shown.size} shown`;
+      const found = items.filter((item) => wanted.every(([name, value]) => fits(item, name, value)));
+      const first = new Set(found.slice(0, room));
+      // What is only further down the page is printed; what the filters leave out is not.
+      for (const item of items) {
+        item.hidden = !found.includes(item);
+        item.classList.toggle("later", !item.hidden && !first.has(item));
+      }
+      more.hidden = first.size === found.length;
+      count.textContent = `${found.length} of ${items.length} match, ${first.size} shown`;
+      const named = wanted.map(([name, value]) => `${name} ${value}`).join(", ");
+      paper.textContent = `On paper: ${named ? `${found.length} of the ${items.length} questions of this page (${named})` : `all ${items.length} questions of this page`}.`;
     };
     const restart = () => {
       room = page;
@@ -70,17 +79,44 @@
     filters.addEventListener("submit", (event) => event.preventDefault());
     filters.addEventListener("reset", () => setTimeout(restart));
     more.addEventListener("click", () => {
-      const next = items.filter((item) => !item.hidden).length;
+      const next = items.filter((item) => !item.hidden && !item.classList.contains("later")).length;
       room += page;
       show();
       items.filter((item) => !item.hidden)[next]?.focus();
     });
+    const choose = (name, value) => {
+      for (const select of filters.querySelectorAll("select")) select.value = "";
+      const select = filters.elements[name];
+      if (select) select.value = value;
+      return select;
+    };
+    for (const link of document.querySelectorAll("a[data-group], a[data-change]")) {
+      link.addEventListener("click", (event) => {
+        event.preventDefault();
+        const { group, change } = link.dataset;
+        if (group) {
+          const task = items.find((item) => fits(item, "group", group));
+          if (group.startsWith("task=")) choose("task", task.dataset.task);
+          else choose("group", group);
+          filters.elements.outcome.value = "wrong";
+        } else {
+          choose("change", change);
+        }
+        restart();
+        document.getElementById("answers").scrollIntoView();
+        items.find((item) => !item.hidden)?.focus({ preventScroll: true });
+      });
+    }
     show();
   }
 
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const zoom of document.querySelectorAll(".zoom[open]")) zoom.open = false;
+  });
+
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open])")];
+    closed = [...document.querySelectorAll("details:not([open]):not(.zoom)")];
     closed.forEach((details) => (details.open = true));
   });
   addEventListener("afterprint", () => closed.forEach((details) => (details.open = false)));

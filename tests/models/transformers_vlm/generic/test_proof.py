@@ -1,7 +1,6 @@
 """Tests that the doctor's proof passes checkpoints of the generic entry, and fails where one side is wrong."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ from medtune.models.proof.answers import Asking
 from medtune.models.proof.checks import TOLERANCE, Check
 from medtune.models.proof.plain_transformers import reference_of
 from medtune.models.proof.proof import proof
-from medtune.models.sequence.builder import IGNORED
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, read_config, read_generic
 from medtune.models.weights.loading_options import Loading
 from tests.models.proof.test_faults import asked_about, failed, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved
-from tests.models.transformers_vlm.test_video import clip, frames_of
+from tests.models.transformers_vlm.test_video import clip
 from tests.models.twins import picture, row_each, size_of, twin
 from tests.soak import in_suites
 from tests.trainer.experiment.test_videos_and_scans import write_video
@@ -82,47 +80,8 @@ def test_a_model_that_reads_the_answer_before_it_says_it_fails(tmp_path: Path) -
     assert "reads the answer before it says it" in checks["answers are hidden"].detail
 
 
-class _Wrong:
-    """A sequence family or a transform with one method replaced."""
-
-    def __init__(self, right: Any, **replaced: Any) -> None:
-        self._right = right
-        self._replaced = replaced
-
-    def __getattr__(self, name: str) -> Any:
-        return self._replaced.get(name, getattr(self._right, name))
-
-
-def test_shifted_labels_a_wrong_image_and_a_seen_answer_fail(tmp_path: Path) -> None:
-    assembled, folder = _opened("lfm2_vl", tmp_path)
-    family, transform = assembled.family, assembled.transform
-
-    def shifted(*arguments: Any, **named: Any) -> Any:
-        right = family.layout(*arguments, **named)
-        # The last token of the prompt is learnt, and the end of the turn is not.
-        learnt = [label >= 0 for label in (*right.labels[1:], IGNORED)]
-        return replace(right, labels=tuple(i if now else IGNORED for i, now in zip(right.ids, learnt, strict=True)))
-
-    assert "options" in failed(_examined(replace(assembled, family=_Wrong(family, layout=shifted)), folder))
-
-    class Upside(_Wrong):
-        def __call__(self, media: Any) -> Any:
-            return transform(replace(media, pixels_HWC=media.pixels_HWC[::-1].copy()))
-
-    assert {"pixels", "options"} <= failed(_examined(replace(assembled, transform=Upside(transform)), folder))
-    whole: Any = assembled.model.of_transformers
-    for module in whole.modules():
-        if "Attention" in type(module).__name__ or "ShortConv" in type(module).__name__:
-            module.is_causal = False
-    convolution = whole.model.language_model.layers[0].conv
-    forward = convolution.forward
-    convolution.forward = lambda states, **named: forward(states.flip(1), **named).flip(1)
-    assert "answers are hidden" in failed(_examined(assembled, folder))
-
-
 # M-RoPE with a merger inside the tower, and an image whose tokens see one another; the others are plain.
 QUICK = ("nano_gemma3", "nano_qwen3vl")
-VIDEO = ("nano_internvl", "nano_llava_next_video", "nano_qwen25vl", "nano_qwen3vl")
 FURTHER = ("nano_internvl", "nano_llava", "nano_llava_next_video", "nano_llava_video", "nano_qwen25vl", "nano_qwen2vl")
 IN_SLOW = ("nano_internvl", "nano_qwen25vl")
 """One in a row and one with positions on three axes; `make soak` has all."""
@@ -154,31 +113,6 @@ def test_both_give_the_same_likelihoods(name: str, tmp_path: Path) -> None:
     generic = _generic(name, tmp_path)
     for width, height in ((90, 60), (40, 120)):
         assert _sums(generic, width, height) == pytest.approx(_sums(twin(name), width, height), abs=1e-3)
-
-
-@pytest.mark.parametrize("name", in_suites(VIDEO, slow=IN_SLOW))
-def test_both_give_the_same_likelihoods_of_videos(name: str, tmp_path: Path) -> None:
-    generic = _generic(name, tmp_path)
-    assert generic.transform.kinds == ("image", "video")
-    for video in (clip(5), clip(4, per_s=0.5, height=100)):
-        mine, its = (_sums_of(each, video, frames_of(video)) for each in (generic, twin(name)))
-        assert mine == pytest.approx(its, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_the_proof_covers_videos(tmp_path: Path) -> None:
-    generic = _generic("nano_qwen25vl", tmp_path)
-    refs = []
-    for seed in range(2):
-        write_video(tmp_path / f"{seed}.mp4", 2.0, seed)
-        refs.append(MediaRef(tmp_path / f"{seed}.mp4", kind="video"))
-    reference = reference_of(generic, None, folder=tmp_path, loading=Loading(), precise=nullcontext)
-    asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=4)
-    checks = {each.name: each for each in proof(generic, reference, asked_about(refs, per_media=1), asking)}
-    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
-    assert {"template", "image tokens", "pixels", "options", "replies", "media are seen"} <= {
-        name for name, check in checks.items() if check.passed
-    }
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
+from tests.eval.answers import generated
 from tests.ranks import run_ranks
 
 NAMES = catalog.names(catalog.BENCHMARKS)
@@ -62,10 +63,7 @@ def same(one: float, other: float) -> bool:
 def test_every_metric_equals_evals(name: str) -> None:
     questions = asked_of(name)
     texts = replies_to(questions)
-    said = [
-        Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-        for question, text in zip(questions, texts, strict=True)
-    ]
+    said = [generated(question, text) for question, text in zip(questions, texts, strict=True)]
     phase = score_phase(questions, said, find_benchmark(name).for_part(questions))
     wanted = {each: score.value for each, score in phase.metrics["image"][phase.parser].items()}
     assert wanted

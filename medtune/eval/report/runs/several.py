@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 
 from medtune.data.readable import spoken
 from medtune.eval.data_label import UNKNOWN
-from medtune.eval.report.charts import BarChart, Measure, bar_chart
+from medtune.eval.report.charts.bars import BarChart, Measure, bar_chart
+from medtune.eval.report.charts.lines import LineChart
+from medtune.eval.report.charts.training import overlaid
 from medtune.eval.report.html import render
 from medtune.eval.report.result_tables import gain_cells, passes_notes, value_cells
-from medtune.eval.report.run_data import RunData
+from medtune.eval.report.run_data import LOSS, RunData, val_name
+from medtune.eval.report.runs.differences import Differences, PairedRuns, PairsOf, differences, recipe_table
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
@@ -39,6 +42,10 @@ class Group:
     chart: BarChart  # The primary metric of each phase of each run.
     table: ReportTable  # The runs with their settings, scores and gains.
     tasks: ReportTable | None  # The last phase of each run by task or another facet; None if there is no facet.
+    differences: Differences | None  # The paired differences of the runs; None if they are not compared.
+    not_compared: str  # Why runs are not compared; "" if they are, or if there is one alone.
+    recipes: ReportTable | None  # The settings in which they differ; None if there is nothing.
+    curves: tuple[LineChart, ...]  # Validation and loss of each run over those of the others.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,12 @@ class Several:
     names: tuple[str, ...]
 
 
-def several_runs(runs: Sequence[RunData]) -> Several:
-    """Returns the report on several runs, which are grouped by benchmark, data, split and prompts."""
+def several_runs(runs: Sequence[RunData], pairs_of: PairsOf | None = None) -> Several:
+    """Returns the report on several runs, which are grouped by benchmark, data, split and prompts.
+
+    Args:
+        pairs_of: Compares the runs of a group by question; with None they are not compared.
+    """
     names = _names(runs)
     groups: dict[tuple[str, ...], list[tuple[str, RunData]]] = {}
     for name, run in zip(names, runs, strict=True):
@@ -61,7 +72,8 @@ def several_runs(runs: Sequence[RunData]) -> Several:
         )
         key = (*measured, run.label.prompts)
         groups.setdefault(key, []).append((name, run))
-    return Several(tuple(_group(index, members) for index, members in enumerate(groups.values())), tuple(names))
+    found = tuple(_group(index, members, pairs_of) for index, members in enumerate(groups.values()))
+    return Several(found, tuple(names))
 
 
 def runs_html(several: Several) -> str:
@@ -75,11 +87,17 @@ def runs_markdown(several: Several) -> str:
         lines += [f"## {escaped(group.title)}", ""]
         lines += banner_lines(group.banners)
         lines += table_lines(group.table)
+        if group.differences:
+            said = group.differences
+            lines += [escaped(said.judged), ""] if said.judged else []
+            lines += [*table_lines(said.table), *(table_lines(said.by_task) if said.by_task else [])]
+        lines += [escaped(group.not_compared), ""] if group.not_compared else []
+        lines += table_lines(group.recipes) if group.recipes else []
         lines += table_lines(group.tasks) if group.tasks else []
     return "\n".join(lines) + "\n"
 
 
-def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
+def _group(index: int, members: Sequence[tuple[str, RunData]], pairs_of: PairsOf | None) -> Group:
     _, first = members[0]
     results = first.results
     title = f"{spoken(results.benchmark)} {results.benchmark_version}, data {results.data_hash[:12] or 'not recorded'}"
@@ -88,12 +106,23 @@ def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
     for name, run in members:
         measures = [Measure(phase, one.overall.value, one.overall.ci95) for phase, one in run.phases.items()]
         rows.append((name, measures, run.last.overall.baselines.get("random")))
+    paired = pairs_of({name: run.folder for name, run in members}) if pairs_of else PairedRuns(())
+    scores = {name: run.curves.get(val_name(run.primary), ()) for name, run in members}
+    losses = {name: run.curves.get(LOSS, ()) for name, run in members}
+    curves = (
+        overlaid(f"runs-{index}-scores", f"{spoken(first.primary).capitalize()} on the validation questions", scores),
+        overlaid(f"runs-{index}-losses", "Train loss", losses),
+    )
     return Group(
         title=title,
         banners=_banners(members),
         chart=bar_chart(f"runs-{index}", spoken(first.primary).capitalize(), rows),
         table=_table(members, first),
         tasks=_tasks(members, first),
+        differences=differences(f"runs-{index}", paired),
+        not_compared=paired.missing,
+        recipes=recipe_table(members),
+        curves=tuple(chart for chart in curves if chart is not None),
     )
 
 
@@ -144,7 +173,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     direction = "Higher" if first.higher_is_better else "Lower"
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. "
     note += f"{first.difference.capitalize()}s are of each run by itself; "
-    note += "medtune compare tests two runs against each other."
+    note += "the paired differences test them against each other."
     tests = (
         "p (patients): before and after are swapped for whole patients; it decides. McNemar's test takes questions as "
     )

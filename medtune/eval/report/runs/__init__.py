@@ -1,0 +1,1 @@
+"""Pages over several runs: side by side, and all below a folder."""
