@@ -21,6 +21,7 @@ from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors, read_original
+from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading
 from medtune.models.weights.tokenizer import refuse_own_code
@@ -266,7 +267,6 @@ def _thinker_alone(folder: Path, said: str) -> dict[str, Any]:
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
         refuse_own_code(folder, said, error)
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{said}: cannot read its {what}: {reason}") from error
+        raise ValueError(f"{said}: cannot read its {what}: {why_unread(error)}") from error
