@@ -106,7 +106,16 @@ def _of_tokenizers(folder: Path, tokenizer: object) -> PreTrainedTokenizerFast:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(f"{folder}: the tokenizer is not one of the tokenizers library; save it as {CONVERTED}")
     refuse_endless(tokenizer)
+    refuse_no_length(tokenizer, folder)
     return tokenizer
+
+
+def refuse_no_length(tokenizer: Any, folder: Path) -> None:
+    """Refuses a tokenizer whose longest text is no number, with which every text would be compared."""
+    if not isinstance(most := getattr(tokenizer, "model_max_length", 0), int | float):
+        raise ValueError(
+            f"{folder / _CONFIG}: model_max_length is {most!r:.60}; wanted a number. Copy the folder again."
+        )
 
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
