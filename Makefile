@@ -9,9 +9,9 @@ HASHES := hashes.txt
 HELD = $(PYTHON) -I tests/packages/archives.py check $(HASHES)
 # The environments of the tools that the bench peers compares medtune with.
 PEERS := .peers
-# Two benches are left out of `make bench`: full_size needs a GPU, and peers needs the network for its environments. Each
-# has its own target, `make bench-full_size` and `make bench-peers`.
-BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
+# Three benches are left out of `make bench`: full_size needs a GPU, and peers and rewards need the network for their
+# environments. Each has its own target, `make bench-full_size`, `make bench-peers` and `make bench-rewards`.
+BENCHES := $(filter-out full_size peers rewards,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
 
 # This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
 # instead of 12 s.
@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # other Pythons fail and may; what is compiled already is passed over.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
 
-.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers licences sbom audit hashes clean
+.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers bench-rewards licences sbom audit hashes clean
 
 setup: $(READY)
 
@@ -81,6 +81,12 @@ bench-%: $(READY)
 
 bench-peers: $(READY) $(PEERS)/hf/.ready $(PEERS)/lmms/.ready
 	$(BIN)/python -m bench peers $(if $(RECORD),--record $(RECORD))
+
+bench-rewards: $(READY) $(PEERS)/trl/.ready
+	$(BIN)/python -m bench rewards $(if $(RECORD),--record $(RECORD))
+
+$(PEERS)/trl/.ready: bench/other_tools/trl_trainer.txt constraints.txt
+	$(call environment,trl,--constraint constraints.txt --requirement $<)
 
 $(PEERS)/hf/.ready: bench/other_tools/hf_trainer.txt constraints.txt
 	$(call environment,hf,--constraint constraints.txt --requirement $<)

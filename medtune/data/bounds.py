@@ -23,6 +23,7 @@ Positive = Annotated[float, Interval(gt=0, le=_MANY)]
 NotNegative = Annotated[float, Interval(ge=0, le=_MANY)]
 Epochs = Annotated[float, Interval(gt=0, le=1e6)]
 Minutes = Annotated[float, Interval(gt=0, le=525_600)]
+Weight = Annotated[float, Interval(ge=-1000, le=1000)]
 Draws = Annotated[int, Interval(ge=1, le=10_000)]
 
 

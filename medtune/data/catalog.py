@@ -53,12 +53,13 @@ FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family"
 TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
 LOSSES = Kind("losses", "medtune.trainer.losses", "loss")
+REWARDS = Kind("rewards", "medtune.trainer.rewards", "reward")
 METRICS = Kind("metrics", "medtune.eval.metrics", "metric", "Metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
 STUDIES = Kind("studies", "medtune.studies", "")
 KINDS = {
     kind.name: kind
-    for kind in (RECIPES, STUDIES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, LOSSES)
+    for kind in (RECIPES, STUDIES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, LOSSES, REWARDS)
 }
 """The kinds that plugins may hold, by name."""
 

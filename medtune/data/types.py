@@ -43,6 +43,10 @@ Without marks, all items are shown in front of the first turn. `medtune.data.rea
 """
 
 
+REJECTED = "rejected"
+"""The name in `Question.printed` of a worse reply than the true answer, which a table brought."""
+
+
 class Box(NamedTuple):
     """A rectangle in pixels of the stored image: x grows to the right, y down, and `x1` and `y1` lie outside of it."""
 

@@ -237,6 +237,8 @@ class Benchmark:
         published_tables: Returns the tables of the paper, which studies fill.
         tables_in_kit: Returns those of them whose printed cells are read from a folder with the benchmark's own
             release; None where there are none.
+        reply_score: Returns what a single reply is worth, 0 to 1, for a benchmark whose primary metric is no mean over
+            replies; a training on rewards pays it. None takes the primary metric's own number.
     """
 
     title: str
@@ -268,6 +270,7 @@ class Benchmark:
     size_facets: tuple[str, ...] = ()
     published_tables: Callable[[], Sequence[PublishedTable]] = no_published_tables
     tables_in_kit: Callable[[Path], Sequence[PublishedTable]] | None = None
+    reply_score: Callable[[ParsedReply], float] | None = None
 
     @property
     def primary(self) -> str:

@@ -49,6 +49,14 @@ class TargetRead(NamedTuple):
     likeliest: int  # Number of its tokens that are the model's first choice in their place.
 
 
+class Replied(NamedTuple):
+    """A reply that a model generated."""
+
+    request: Request
+    ids: list[int]  # Its tokens, the end among them where it said one.
+    prediction: Prediction
+
+
 class LocalAnswerer:
     """Reads the log-likelihoods of options and generates replies with a model in this process.
 
@@ -67,6 +75,7 @@ class LocalAnswerer:
         batch_size: int = 1,
         share_prefix: bool = True,
         temperature: float = 0.0,
+        top_p: float = 1.0,
         seed: int = 0,
         on_target: Callable[[str, TargetRead], None] | None = None,
         on_reply: Callable[[str, list[int]], None] | None = None,
@@ -86,6 +95,7 @@ class LocalAnswerer:
         self._max_new_tokens = max_new_tokens
         self._precise = precise
         self._temperature = temperature
+        self._top_p = top_p
         self._seed = seed
         self._on_target = on_target
         self._on_reply = on_reply
@@ -133,7 +143,8 @@ class LocalAnswerer:
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
             replies = [each for each in asked if each.request.reading == "generation" and each.target is None]
             options = [each for each in asked if each.request.reading == "likelihood" or each.target is not None]
-            return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
+            said = [each.prediction for each in self.replies(replies, encoded)]
+            return [*self._likelihoods(options, encoded), *said]
 
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
@@ -252,18 +263,24 @@ class LocalAnswerer:
             trees += [Shown(tree, media) for tree in grown]
         return trees
 
-    def _generations(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Prediction]:
+    @torch.no_grad()
+    def replies(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> list[Replied]:
+        """Returns a reply to each request, in any order; its prompt is the only one of its sequences."""
+        return list(self._replied(asked, encoded))
+
+    def _replied(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Replied]:
         family = self._assembled.family
         for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain_replies(asked, encoded):
             if self._on_reply is not None:
                 self._on_reply(request.question.id, ids)
             stopped = bool(ids) and ids[-1] in family.stop_ids
-            yield Prediction(
+            said = Prediction(
                 key=_key(request),
                 options_shown=request.question.options,
                 text=(self._assembled.opened + family.decode(ids[:-1] if stopped else ids)).strip(),
                 finish_reason="stop" if stopped else "length",
             )
+            yield Replied(request, ids, said)
 
     def _grown(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
         if asked and self._temperature:
@@ -276,8 +293,9 @@ class LocalAnswerer:
             one_tree=self._assembled.model.mixes_images,
         ):
             requests = [asked[number].request for number in row.numbers]
+            stop_ids, how = self._assembled.family.stop_ids, (self._temperature, self._top_p)
             wanted = [
-                Wanted(leaf, self._max_new_tokens, self._assembled.family.stop_ids, self._draw(each), self._temperature)
+                Wanted(leaf, self._max_new_tokens, stop_ids, self._draw(each), *how)
                 for leaf, each in zip(row.leaves, requests, strict=True)
             ]
             rows = pack([row.trees], pad_id=self._assembled.family.pad_id).to(self._device)
@@ -304,7 +322,7 @@ class LocalAnswerer:
         if self._temperature == 0:
             return nullcontext()
         seeds = [self._draw(request) for request in asked]
-        return drawn(self._assembled.model, temperature=self._temperature, seeds=seeds)
+        return drawn(self._assembled.model, temperature=self._temperature, seeds=seeds, top_p=self._top_p)
 
     def _draw(self, request: Request) -> int:
         return stable_int(self._seed, "reply", request.question.id, request.condition, request.repeat) >> 1

@@ -8,7 +8,8 @@ that are drawn together with it nor an interruption of the evaluation change it.
 Shape legend: B rows, R replies, A replies that still grow, L tokens of the row, C columns, K tokens so far, E embedding
 width, V vocabulary.
 
-Source: Maddison, Tarlow and Minka, A* Sampling, arXiv 1411.0030, section 2 (the Gumbel-max trick).
+Source: Maddison, Tarlow and Minka, A* Sampling, arXiv 1411.0030, section 2 (the Gumbel-max trick); Holtzman et al., The
+Curious Case of Neural Text Degeneration, arXiv 1904.09751, section 3.1 (the nucleus of top-p).
 """
 
 import inspect
@@ -67,7 +68,7 @@ def changed(logits_TV: Tensor, changes: dict[str, float]) -> Tensor:
 
 
 @contextmanager
-def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iterator[None]:
+def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int], top_p: float = 1.0) -> Iterator[None]:
     """Makes the model draw the tokens that it generates inside the context.
 
     Args:
@@ -75,6 +76,7 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
             ends.
         temperature: Temperature of the sampling, above 0; 1 draws from the model's own distribution.
         seeds: One seed for each row of the batch, in the order of the rows; the same seed draws the same noise.
+        top_p: The probability of the likeliest tokens that are drawn from, above 0; 1 draws from all.
     """
     if temperature <= 0:
         raise ValueError(f"the temperature is {temperature}; it must be above 0, and 0 is the greedy choice")
@@ -85,13 +87,28 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
             raise ValueError(f"{len(generators)} seeds for a batch of {logits.shape[0]} rows")
         noise_BV = torch.stack([gumbel(logits.shape[-1], generator) for generator in generators])
         spread = noise_BV.view(len(generators), *[1] * (logits.dim() - 2), -1)
-        return logits.float() / temperature + spread.to(logits.device)
+        return nucleus(logits.float() / temperature, top_p) + spread.to(logits.device)
 
     hook = drawable(model).register_forward_hook(noisy)
     try:
         yield
     finally:
         hook.remove()
+
+
+def nucleus(logits_AV: Tensor, top_p: float) -> Tensor:
+    """Returns the logits with -inf for all but the likeliest tokens, which together have the probability `top_p`.
+
+    >>> nucleus(torch.tensor([0.5, 0.3, 0.2]).log(), 0.6).exp()
+    tensor([0.5000, 0.3000, 0.0000])
+    """
+    if top_p >= 1:
+        return logits_AV
+    sorted_AV, order_AV = logits_AV.sort(dim=-1, descending=True)
+    shares_AV = sorted_AV.softmax(dim=-1)
+    # A token is left out where those before it have the probability already; the first one never is.
+    beyond_AV = shares_AV.cumsum(dim=-1) - shares_AV >= top_p
+    return logits_AV.masked_fill(torch.zeros_like(beyond_AV).scatter(-1, order_AV, beyond_AV), -torch.inf)
 
 
 def gumbel(size: int, generator: torch.Generator) -> Tensor:
@@ -119,6 +136,7 @@ class Wanted(NamedTuple):
     stop_ids: tuple[int, ...]  # The tokens that end it.
     seed: int = 0
     temperature: float = 0.0  # Temperature at which it is drawn; 0 is the greedy choice, which needs no seed.
+    top_p: float = 1.0  # The probability of the likeliest tokens that it is drawn from.
 
 
 class NewTokens(NamedTuple):
@@ -159,7 +177,8 @@ def grown(
         for row, number in enumerate(alive):
             if (generator := generators[number]) is not None:
                 drawn_V = gumbel(noisy_AV.shape[1], generator).to(device)
-                noisy_AV[row] = noisy_AV[row] / wanted[number].temperature + drawn_V
+                spread_V = nucleus(noisy_AV[row] / wanted[number].temperature, wanted[number].top_p)
+                noisy_AV[row] = spread_V + drawn_V
         for number, id_ in zip(alive, noisy_AV.argmax(dim=-1).tolist(), strict=True):
             replies[number].append(id_)
         alive = [number for number in alive if not _has_ended(replies[number], wanted[number])]

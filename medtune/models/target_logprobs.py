@@ -78,9 +78,13 @@ class Targets:
         """Returns the targets' log-probabilities, and whether each target is the likeliest token."""
         return TargetLogprobs(*map(torch.cat, zip(*(part.read() for part in self._parts), strict=True)))
 
-    def logprobs(self) -> Tensor:
-        """Returns the log-probability of each target, float32 (T,)."""
-        return self.read().logprobs_T
+    def logprobs(self, temperature: float = 1.0) -> Tensor:
+        """Returns the log-probability of each target, float32 (T,), in the distribution of that temperature."""
+        if temperature == 1:
+            return self.read().logprobs_T
+        return self.words(
+            lambda logprobs_CV, id_C: (logprobs_CV / temperature).log_softmax(1).gather(1, id_C[:, None])[:, 0]
+        )
 
     def words(self, value: OfWords) -> Tensor:
         """Returns one number for each target (T,), made by `value` of the log-probabilities of all tokens there.

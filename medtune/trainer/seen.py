@@ -17,7 +17,6 @@ from medtune.data.types import SPLITS
 from medtune.models.endpoint.settings import asked_alike
 from medtune.models.weights.folder_hash import weights_hash
 from medtune.trainer.recipe.judge import judged_alike
-from medtune.trainer.recipe.loss import LossSettings
 from medtune.trainer.recipe.schema import LogBlock, Recipe, Stage
 
 DATA = "data"
@@ -87,7 +86,8 @@ FREE: Mapping[str, tuple[str, ...]] = {
 """The fields of each block that decide how the work is done, saved and shown, but not what comes out."""
 _ANYWHERE = Path("(its content is compared)")
 _MISSING = "(not there)"
-_LOSS = "train.loss.name"
+_LATER = ("loss", "replies")
+"""Blocks of a training and of a stage that came later; runs that began before have the same hash."""
 
 
 def asks_the_same(recipe: Recipe) -> Recipe:
@@ -127,9 +127,10 @@ def asked_hash(recipe: Recipe) -> str:
     named = {name: getattr(recipe.model, name) for name in ("weights", "adapter", "checkpoint")}
     held = {name: weights_hash(Path(path)) for name, path in named.items() if path is not None and Path(path).is_dir()}
     fields = dict(_fields(asks_the_same(recipe)))
-    if recipe.train.loss == LossSettings():
-        # Runs that began before there were other losses have the same hash.
-        del fields[_LOSS]
+    stages = ((f"train.stages.{number}", stage) for number, stage in enumerate(recipe.train.stages))
+    for where, block in (("train", recipe.train), *stages):
+        usual = tuple(f"{where}.{name}." for name in _LATER if getattr(block, name) == type(getattr(block, name))())
+        fields = {name: value for name, value in fields.items() if not name.startswith(usual)}
     said = json.dumps(fields | {f"model.{name}": found for name, found in held.items()}, sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

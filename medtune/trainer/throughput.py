@@ -14,8 +14,8 @@ from medtune.trainer.training.batches import MicroBatch
 STEP_S, QUESTIONS_PER_S, PADDING, PEAK_GB = (
     "train/step_s", "train/questions_per_s", "train/padding", "train/peak_memory_gb",
 )  # fmt: skip
-VISUAL_PER_S, TARGETS_PER_S, TOKENS_PER_S = (
-    "train/visual_tokens_per_s", "train/target_tokens_per_s", "train/tokens_per_s",
+VISUAL_PER_S, TARGETS_PER_S, TOKENS_PER_S, DRAWS_PER_S = (
+    "train/visual_tokens_per_s", "train/target_tokens_per_s", "train/tokens_per_s", "train/draws_per_s",
 )  # fmt: skip
 
 
@@ -26,6 +26,7 @@ class Throughput:
     steps: int = 0
     seconds: float = 0.0
     questions: int = 0
+    draws: int = 0
     visual_tokens: int = 0
     target_tokens: int = 0
     computed_tokens: int = 0  # Padding included.
@@ -38,7 +39,8 @@ class Throughput:
 
     def count(self, batch: MicroBatch) -> None:
         rows = batch.rows
-        self.questions += batch.num_counted
+        self.questions += batch.num_counted if batch.replies is None else len(batch.question_ids)
+        self.draws += 0 if batch.replies is None else batch.replies.num_drawn
         self.visual_tokens += int(rows.media_BL.sum())
         self.target_tokens += rows.target_id_T.numel()
         self.computed_tokens += rows.ids_BL.numel()
@@ -50,11 +52,13 @@ class Throughput:
 
     def take(self, device: torch.device) -> dict[str, float]:
         """Returns the rates of all devices together since the last call, and begins anew; every rank has to call it."""
-        counts = (self.questions, self.visual_tokens, self.target_tokens, float(self.tokens), self.computed_tokens)
-        questions, visual, targets, tokens, computed = summed([float(each) for each in counts], device)
+        counts = (
+            self.questions, self.visual_tokens, self.target_tokens, self.tokens, self.computed_tokens, self.draws
+        )  # fmt: skip
+        questions, visual, targets, tokens, computed, draws = summed([float(each) for each in counts], device)
         steps, seconds = max(self.steps, 1), max(self.seconds, 1e-9)
         self.steps, self.seconds = 0, 0.0
-        self.questions = self.visual_tokens = self.target_tokens = self.computed_tokens = 0
+        self.questions = self.visual_tokens = self.target_tokens = self.computed_tokens = self.draws = 0
         self.tokens = 0.0
         return {
             STEP_S: seconds / steps,
@@ -64,6 +68,7 @@ class Throughput:
             TOKENS_PER_S: tokens / seconds,
             PADDING: 1 - tokens / computed if computed else 0.0,
             PEAK_GB: peak_memory_gb(device),
+            **({DRAWS_PER_S: draws / seconds} if draws else {}),
         }
 
 

@@ -36,7 +36,7 @@ def _render(question: Question) -> Prompt:
 
 def batch_of(groups: list[MediaGroup], assembled: Assembled, *, share_prefix: bool) -> MicroBatch:
     data = unmixed(groups, _render, seed=0)
-    return MicroBatches(
+    batch: MicroBatch = MicroBatches(
         data,
         StepOrder(data.row(), batch_size=len(groups), micro_batch_size=len(groups), world_size=1),
         rank=0,
@@ -45,6 +45,7 @@ def batch_of(groups: list[MediaGroup], assembled: Assembled, *, share_prefix: bo
         share_prefix=share_prefix,
         row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
     )[0]
+    return batch
 
 
 def loss_and_gradients(assembled: Assembled, batch: MicroBatch) -> tuple[float, dict[str, Tensor]]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import example
-from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing
+from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing, reply_score
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.published_tables import published_tables
@@ -145,6 +145,7 @@ def benchmark() -> Benchmark:
         judging=judge_task(),
         official=official_prompts(),
         missing=missing,
+        reply_score=reply_score,
         result_rows=result_rows,
         # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
         protocol=AnswerProtocol(

@@ -220,6 +220,11 @@ def u2_score() -> Metric:
     return replace(by_blocks(u2_of), is_defined_on=has_every_task)
 
 
+def reply_score(row: ParsedReply) -> float:
+    """Returns what one reply adds to its task's term of the U2-Score: right or not, 1 - a value's error, BLEU-4."""
+    return by_blocks(u2_of).value([row])
+
+
 def u2_score_exact_weights() -> Metric:
     """Returns the U2-Score with the tasks' exact shares of cases as weights, as the paper's formula states."""
     return replace(by_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS)), is_defined_on=has_every_task)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from medtune.data.catalog import nearest
 from medtune.data.languages import column_names
+from medtune.data.types import REJECTED
 
 IMAGE, VIDEO, VOLUME = "image", "video", "volume"
 QUESTION, ANSWER, OPTIONS, LETTERS, ANSWER_TYPE = "question", "answer", "options", "letters", "answer_type"
@@ -44,6 +45,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     ID: ("id", "qid", "question_id"),
     UNIT: ("unit", "units"),
     TOLERANCE: ("tolerance",),
+    REJECTED: ("rejected",),
     SYSTEM: ("system", "system_prompt"),
     # "conversatons" is how the released LLaVA-Med data spell it.
     TURNS: ("messages", "conversations", "conversatons", "conversation", "turns", "dialog", "dialogue"),
@@ -73,7 +75,7 @@ IMAGES_BY_CELLS = ("file", "id", "patient_id", "patientid", "rocoid")
 """Further such names, which count only where the cells lead to files."""
 _ANSWERS_ELSE = (
     *("answer_index", "answer_idx", "correct_index", "cop", "label_index"),
-    *("diagnosis", "dx", "category", "class_name", "label_name", "class_id"),
+    *("diagnosis", "dx", "category", "class_name", "label_name", "class_id", "chosen"),
 )
 """Names of a column with the answer that count only where no column has a usual name."""
 _LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")

@@ -213,7 +213,9 @@ def _completed(question: Question, found: _Collected, facets: Collection[str]) -
     shown = found.continued.get(question.media_id, question.media_id)
     patient, _ = found.owner.get(shown, (shown, None))
     # What a number may be off by is of no question that turned out to have another kind of answer.
-    printed = {} if TOLERANCE in question.printed and not is_measured(question) else question.printed
+    printed = dict(question.printed)
+    if not is_measured(question):
+        printed.pop(TOLERANCE, None)
     return replace(question, facets=own, patient_id=question.patient_id or patient, printed=printed)
 
 

@@ -31,7 +31,7 @@ from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, Place, TableOptions
-from medtune.data.types import MediaKind, MediaRef, Question, Split
+from medtune.data.types import REJECTED, MediaKind, MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, read_tolerance
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
@@ -96,6 +96,8 @@ class RowReader:
             question = replace(
                 question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
+            if turn.is_last and (worse := self._text(row, REJECTED)):
+                question = replace(question, printed={**question.printed, REJECTED: worse})
             answered = self._answered(row, question, turn.answer, is_last=turn.is_last)
             is_free = (
                 not self.classes

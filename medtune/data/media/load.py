@@ -1,6 +1,4 @@
-"""Loads a media item of any kind by its reference, or measures it without decoding.
-
-Makes one picture of the media items that are shown together, for reports, dashboards and simple probes.
+"""Loads a media item of any kind by its reference, measures it without decoding, or shows several as one picture.
 
 Shapes: H height, W width, C channels; X to the patient's left, Y to the back, Z to the head.
 """
@@ -21,6 +19,15 @@ Shape = Size | Frames
 """The size of an image, or the frame size and times of a video."""
 VIDEO_FRAMES = 8
 """The number of frames of a video, evenly spaced in time. The value is our own choice."""
+BLANK = MediaRef(Path(__file__).with_name("blank.png"))
+"""A black square without boxes; black is also the background of ultrasound images."""
+BLANKS: Mapping[MediaKind, MediaRef] = {
+    "image": BLANK,
+    "video": MediaRef(Path(__file__).with_name("blank.mkv"), kind="video"),
+    "volume": MediaRef(Path(__file__).with_name("blank.nii.gz"), kind="volume"),
+}
+"""The blank of each kind of media; the video has 64 frames in 8 seconds, the scan of air is 384 x 384 x 288 mm."""
+NUM_FRAMES = 4
 
 
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
@@ -81,16 +88,6 @@ def media_shape(ref: MediaRef, sampling: Sampling | None = None) -> Shape | None
     return video_frames(ref, sampling)
 
 
-BLANK = MediaRef(Path(__file__).with_name("blank.png"))
-"""A black square without boxes; black is also the background of ultrasound images."""
-BLANKS: Mapping[MediaKind, MediaRef] = {
-    "image": BLANK,
-    "video": MediaRef(Path(__file__).with_name("blank.mkv"), kind="video"),
-    "volume": MediaRef(Path(__file__).with_name("blank.nii.gz"), kind="volume"),
-}
-"""The blank of each kind of media; the video has 64 frames in 8 seconds, the scan of air is 384 x 384 x 288 mm."""
-
-
 def blank_group(group: MediaGroup) -> MediaGroup | None:
     """Returns the group with a blank of the same kind in place of each of its items; its media id is "blank".
 
@@ -112,7 +109,6 @@ def shuffled_group(group: MediaGroup, *, seed: int) -> MediaGroup | None:
 
 CENTER_HU, WIDTH_HU = 40.0, 400.0
 """The middle and width of the usual soft-tissue window of the abdomen, in HU."""
-NUM_FRAMES = 4
 
 
 def preview(media: Sequence[MediaRef]) -> Image:

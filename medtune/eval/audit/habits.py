@@ -1,13 +1,15 @@
 """Audit rows about the model's replies: one answer given too often, two readings that disagree, unparsable replies."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from statistics import fmean
 
 import numpy as np
 
-from medtune.data.types import Question
+from medtune.data.types import Interval, Question
 from medtune.eval.audit.row import (
     CHECKS_ALPHA,
     Answers,
@@ -19,7 +21,7 @@ from medtune.eval.audit.row import (
     flagged,
     rights_in,
 )
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, normalised
 from medtune.eval.statistics import intervals
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.patient_swaps import patient_p
@@ -33,6 +35,11 @@ READING_MARGIN = 0.05
 """The smallest difference in accuracy between two readings that is flagged, if it is also surely one."""
 UNPARSABLE_LIMIT = 0.05
 """The share of unparsable replies above which the row is flagged."""
+LONGER_WORDS = 3
+"""The words beyond the longest option from which on replies are flagged. The value is our own choice."""
+EVERY_OPTION_LIMIT = 0.05
+"""The share of replies that name every option above which the row is flagged. The value is our own choice."""
+_ANY = Interval(-math.inf, math.inf)
 NO_TASK = "all"
 """The name of the questions that have neither task nor subtype."""
 
@@ -95,8 +102,50 @@ def reading_rows(subject: AuditedPhase) -> list[AuditRow]:
         rows.append(flagged(row, _disagreement(row, subject, rights_in(image[other]))))
     generation = other if is_likelihood else subject.parser
     if generation:
-        rows.append(_unparsable(subject, generation))
+        rows += [_unparsable(subject, generation), *reply_form_rows(subject, generation)]
     return rows
+
+
+def reply_form_rows(subject: AuditedPhase, parser: str) -> list[AuditRow]:
+    """Returns the rows "reply_words" and "names_every_option", in which a reward that was gamed shows.
+
+    The first is flagged where replies surely have LONGER_WORDS more words than the longest option, so that they are
+    longer than any answer; the second where the share of replies with every option in them is surely above
+    EVERY_OPTION_LIMIT, because a parser may find the right one there.
+    """
+    replied = [
+        (row.question, [each.prediction.text or "" for each in row.passes if each.prediction is not None])
+        for row in subject.parsed["image"][parser]
+    ]
+    said = [(question, [normalised(text).split() for text in texts]) for question, texts in replied if texts]
+    if not said:
+        return []
+    patients = [question.patient_id for question, _ in said]
+    beyond = [
+        fmean(len(words) for words in texts) - max(len(normalised(option).split()) for option in question.options)
+        for question, texts in said
+    ]
+    every = [fmean(_names_every(question, words) for words in texts) for question, texts in said]
+    longer = intervals.statistic_interval(mean_of(beyond), patients, right=None, bounds=_ANY)
+    named = intervals.mean_interval(every, patients)
+    value, share = fmean(beyond), fmean(every)
+    return [
+        AuditRow(
+            "reply_words", f"words of a reply beyond the longest option ({parser})", subject.phase, "words", value,
+            len(said), longer, note="a reward for length, or none for an end, shows here",
+            flag=f"replies have {value:.1f} words more than the longest option" if longer.low > LONGER_WORDS else None,
+        ),
+        AuditRow(
+            "names_every_option", f"replies that name every option ({parser})", subject.phase, "share", share,
+            len(said), named, note="a reply that names them all cannot be wrong in each of them",
+            flag=f"{share:.0%} of the replies name every option" if named.low > EVERY_OPTION_LIMIT else None,
+        ),
+    ]  # fmt: skip
+
+
+def _names_every(question: Question, words: Sequence[str]) -> float:
+    text = f" {' '.join(words)} "
+    return float(all(f" {normalised(option)} " in text for option in question.options))
 
 
 def _kind(question: Question) -> str:

@@ -34,6 +34,11 @@ _STYLE = (
 _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[] -"), frozenset("mwMW@%&")
 _NARROW_PX, _WIDE_PX, _CAPITAL_PX, _OTHER_PX, _BOLD = 5.5, 13.0, 10.0, 8.4, 1.15
 
+FILLED = (
+    "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval, on "
+    "all questions and on those that can be read on both sides."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
@@ -184,12 +189,6 @@ def _tick(span: float) -> float:
         return 0.1
     power = 10.0 ** math.floor(math.log10(span / 5))
     return max(power * factor for factor in (1, 2, 5) if power * factor <= span / 4)
-
-
-FILLED = (
-    "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval, on "
-    "all questions and on those that can be read on both sides."
-)
 
 
 def comparison_table(found: Comparison) -> Table:

@@ -1,16 +1,14 @@
-"""Computes the gain between two phases, paired by question: its interval, its tests and the changed answers.
+"""Computes the gain between two phases, paired by question, and the mean gain of runs that differ in their seed.
 
 A gain is judged by the test that swaps whole patients (`patient_swaps`). McNemar's test, which takes questions as
 independent, stands beside it. The p values of all levels of all facets and of all answers, which stand on one page, are
 adjusted by Holm's method as one family; what is asked twice, of the same questions, is one test of it.
 
-Computes the mean gain of several runs that differ only in their seed, with an interval for the recipe.
-
-The gain varies with the patients that were asked and with the seed of the run. All runs answer the same questions, so
-that its variance has two parts: that of the mean over the runs, by patients, and that of the runs' gains, by seeds. The
-interval is that of a gain with the sum of both. Because a handful of seeds says little about how much seeds vary, its t
-quantile is the mean of those of patients and of seeds, weighted by their variances. Chance in the answers counts in
-both parts, which makes the interval too wide rather than too narrow.
+The gain of a recipe varies with the patients that were asked and with the seed of the run. All runs answer the same
+questions, so that its variance has two parts: that of the mean over the runs, by patients, and that of the runs' gains,
+by seeds. The interval is that of a gain with the sum of both. Because a handful of seeds says little about how much
+seeds vary, its t quantile is the mean of those of patients and of seeds, weighted by their variances. Chance in the
+answers counts in both parts, which makes the interval too wide rather than too narrow.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +34,8 @@ MIN_QUESTIONS = 5
 """
 
 Name = TypeVar("Name")
+MIN_SEEDS = 2
+SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +219,6 @@ def _both_correctness(
 ) -> tuple[list[float], list[float]] | None:
     earlier, later = correctness(before), correctness(after)
     return (earlier, later) if earlier is not None and later is not None else None
-
-
-MIN_SEEDS = 2
-SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from medtune.data.control_characters import without_controls
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(template: str, **context: object) -> str:
+def render(template: str, *, form_action: str = "'none'", **context: object) -> str:
     """Returns a page made from a template in `templates/`; every value is escaped, and loses control characters.
 
     The content security policy of the page allows only its own style and script, by their hashes, and images in data:
@@ -22,7 +22,7 @@ def render(template: str, **context: object) -> str:
     style, script = _asset("style.css.j2"), _asset("page.js")
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"base-uri 'none'; form-action {form_action}"
     )
     page = _environment().get_template(template)
     # Both are files of this package and need no escaping.

@@ -1,9 +1,12 @@
 """The page of a run that goes on, which loads itself anew: what was measured so far, the time left, and the curves."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from typing_extensions import TypedDict
 
 from medtune.data.progress import clock
 from medtune.data.readable import spoken
@@ -14,7 +17,20 @@ from medtune.eval.report.run_data import LOSS, CurvePoint, read_curves, val_name
 from medtune.eval.report.table import ReportTable, count, interval, number, phase_title, word
 
 REFRESH_S = 30
+PROGRESS = "medtune-progress"
+"""The name of the page's field that says how far the run is, for programs."""
 _PHASES = ("zero_shot", "final")
+
+
+class Progress(TypedDict):
+    """How far a run is."""
+
+    step: int
+    steps: int | None
+    left_s: float | None
+    is_over: bool
+    at: str  # When the page was written, in ISO 8601.
+    primary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +57,18 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
         names += [f"{phase}/{run.primary}", f"{phase}/{run.primary}_n"]
     curves = read_curves(folder / "metrics.csv", names.__contains__)
     charts = (loss_chart(curves.get(names[0], ())), validation_chart(curves.get(names[1], ()), run.primary, guess=None))
+    progress = Progress(
+        step=_step(run, curves),
+        steps=run.steps,
+        left_s=left_s,
+        is_over=is_over,
+        at=at.isoformat(timespec="seconds"),
+        primary=run.primary,
+    )
     return render(
         "running.html.j2",
+        progress_name=PROGRESS,
+        progress=json.dumps(progress),
         run=run,
         sentences=_sentences(run, curves, left_s=left_s, is_over=is_over, at=at),
         phases=_phases(run, curves),
@@ -55,7 +81,7 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
 def _sentences(
     run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]], *, left_s: float | None, is_over: bool, at: datetime
 ) -> list[str]:
-    step = max((point.step for name in (LOSS, val_name(run.primary)) for point in curves.get(name, ())), default=0)
+    step = _step(run, curves)
     done = f"step {step:,}" if run.steps is None else f"step {step:,} of {run.steps:,}"
     if is_over:
         return [f"The process ended at {at:%Y-%m-%d %H:%M:%S}, at {done}, and there are no results of the whole run."]
@@ -66,6 +92,10 @@ def _sentences(
         "process was killed: go on with --resume.",
         "The report takes this page's place when the run has ended. No number of this page is a result.",
     ]
+
+
+def _step(run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]]) -> int:
+    return max((point.step for name in (LOSS, val_name(run.primary)) for point in curves.get(name, ())), default=0)
 
 
 def _phases(run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]]) -> ReportTable:

@@ -112,6 +112,11 @@ class Sums:
     finish: Callable[[Floats], Floats]
 
     @property
+    def is_mean(self) -> bool:
+        """Whether the statistic is the mean of one number for each row."""
+        return self.finish is _ratio
+
+    @property
     def most_left_out(self) -> int:
         """The largest number of clusters and of rows left out, which limits the table of the sums that are left."""
         return max(MOST_LEFT_OUT, _NUMBERS_AT_ONCE // self.width)

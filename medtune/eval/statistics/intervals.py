@@ -3,7 +3,9 @@
 No interval draws random numbers. The variance of a statistic is measured by leaving out patients (`spread`), and gives
 the effective number of questions: as many independent questions would tell as much. With this number, a value between
 two bounds has Wilson's interval, and a gain has Tango's interval of paired shares; neither can leave its bounds. A
-value without bounds, such as an error in mm, has the t interval. Three things widen an interval of few patients:
+value without bounds, such as an error in mm, has the t interval. These score intervals hold all values that a test
+would not reject, with the variance that each value implies: they have a width where all answers agree, and hold the
+truth as often as they say where answers are few. Three things widen an interval of few patients:
 
 - The normal quantile is replaced by that of t. The degrees of freedom are the number of patients with a wrong answer,
   or with a right one if those are fewer (for a gain: with a changed answer), and at most the number of patients less
@@ -18,11 +20,6 @@ How often simulated intervals hold the truth, with 2 to 200 patients: docs/inter
 Sources:
     Effective number in a score interval, t quantile: Korn & Graubard 1998, Survey Methodology 24(2), 193-201; Dean &
     Pagano 2015, doi:10.1093/jssam/smv024.
-
-Computes score intervals: all values that a test would not reject, with the variance that each value implies.
-
-The variance of a share depends on the share, so that an interval made in this way stays within 0 and 1, has a width
-where all answers agree, and holds the truth as often as it says where answers are few.
 """
 
 import math
@@ -40,6 +37,21 @@ from medtune.eval.statistics.spread import Spread, Term, spread
 
 CONFIDENCE = 0.95
 _BESIDE = 1e-9
+METHOD = (
+    "Wilson's score interval, for differences Tango's, of the effective number of questions with patients as clusters "
+    "and t quantiles; for values without bounds the t interval"
+)
+OVER_FOLDS = "; the wider of the two with patients and with the folds of the cross-validation as clusters"
+_UNEQUAL = (
+    "; CAUTION: the patients are few and have unequal numbers of questions, and if the score goes with that number, "
+    "intervals hold the truth less often (in 87 to 92 of 100 simulated studies of 5 to 10 very unequal patients)"
+)
+SHARE = Interval(0.0, 1.0)
+# With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.
+_FEW_CHANGED = 4
+# With this number of patients with a wrong answer, or with a right one, a phase tells how much it varies.
+_FEW_TELLING = 8
+_ROUNDING = 1e-9
 
 
 def normal_quantile(confidence: float = CONFIDENCE) -> float:
@@ -136,16 +148,7 @@ def _variance_of_a_pair(up: float, down: float, true: float) -> float:
     return 2 * least + true - true * true
 
 
-METHOD = (
-    "Wilson's score interval, for differences Tango's, of the effective number of questions with patients as clusters "
-    "and t quantiles; for values without bounds the t interval"
-)
-OVER_FOLDS = "; the wider of the two with patients and with the folds of the cross-validation as clusters"
 _MANY, _UNEQUAL_CV = 50, 0.5
-_UNEQUAL = (
-    "; CAUTION: the patients are few and have unequal numbers of questions, and if the score goes with that number, "
-    "intervals hold the truth less often (in 87 to 92 of 100 simulated studies of 5 to 10 very unequal patients)"
-)
 
 
 def method_for(clusters: Sequence[str], *, folds: int = 0) -> str:
@@ -162,14 +165,6 @@ def method_for(clusters: Sequence[str], *, folds: int = 0) -> str:
     is_caution = 1 < sizes.size < _MANY and float(sizes.std()) > _UNEQUAL_CV * float(sizes.mean())
     method = METHOD + OVER_FOLDS if folds > 1 else METHOD
     return method + _UNEQUAL if is_caution else method
-
-
-SHARE = Interval(0.0, 1.0)
-# With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.
-_FEW_CHANGED = 4
-# With this number of patients with a wrong answer, or with a right one, a phase tells how much it varies.
-_FEW_TELLING = 8
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

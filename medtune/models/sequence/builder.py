@@ -42,6 +42,28 @@ class Sequence:
         return sum(label != IGNORED for label in self.labels)
 
 
+def replied(prompt: Sequence, ids: Many[int]) -> Sequence:
+    """Returns the sequence of a prompt with the tokens of a reply behind it, all of which are learnt.
+
+    >>> asked = Sequence((5, 6), (IGNORED, IGNORED), (0, 1), ())
+    >>> replied(asked, [7, 2]).labels, replied(asked, [7, 2]).positions
+    ((-100, -100, 7, 2), (0, 1, 2, 3))
+    """
+    last = prompt.positions[-1]
+    behind = range(1, len(ids) + 1)
+    positions: tuple[Position, ...] = (
+        tuple(last + step for step in behind)
+        if isinstance(last, int)
+        else tuple((last[0] + step, last[1] + step, last[2] + step) for step in behind)
+    )
+    return Sequence(
+        (*prompt.ids, *ids),
+        (*((IGNORED,) * len(prompt.ids)), *ids),
+        (*prompt.positions, *positions),
+        prompt.media_spans,
+    )
+
+
 class SequenceFamily(Protocol):
     """Tokenizer, chat template, media placeholders, label spans and positions of one model family."""
 

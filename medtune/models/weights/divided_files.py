@@ -8,10 +8,8 @@ ranks: ZeRO's own states do not go on with another number.
 The folder's list of contents, `.metadata`, is a pickle, which torch itself would execute. It is read here by an
 unpickler that makes nothing but the plain records of such a list.
 
-A checkpoint as a folder that all ranks write together, each the part of the trained weights that it holds.
-
-It is written where weights are divided among the ranks and too large to be gathered: parts that are trained in full
-under FSDP2 or ZeRO-3. `medtune export` makes one model of it.
+Saved states are such folders, and so is a checkpoint of weights that are divided among the ranks and too large to be
+gathered: parts that are trained in full under FSDP2 or ZeRO-3. `medtune export` makes one model of it.
 """
 
 import functools
@@ -48,6 +46,19 @@ from torch.distributed.tensor._utils import compute_local_shape_and_global_offse
 from medtune.data.files import json_file, text_fields
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.weights.whole_folders import ABOUT, UNFINISHED, is_whole, take_place, write_last
+
+CONTENTS = ".metadata"
+"""The file that lists what a folder of torch's distributed checkpoint holds; it is written last."""
+_RECORDS = {
+    (dcp_metadata.__name__, name): getattr(dcp_metadata, name)
+    for name in (
+        "Metadata", "MetadataIndex", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "StorageMeta",
+        "_MEM_FORMAT_ENCODING",
+    )
+}  # fmt: skip
+START = "start."
+"""Begins the names of PiSSA's beginnings in a checkpoint."""
+_AGAIN = "Copy the folder of trained weights again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +165,6 @@ def by_name(tensors: Iterable[tuple[str, Tensor]], *, prefix: str = "") -> dict[
 
 def _size(number: int) -> torch.Size:
     return torch.Size([number])
-
-
-CONTENTS = ".metadata"
-"""The file that lists what a folder of torch's distributed checkpoint holds; it is written last."""
 
 
 def write_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
@@ -267,13 +274,6 @@ class _SafeReader(dcp_files.FileSystemReader):
         return found
 
 
-_RECORDS = {
-    (dcp_metadata.__name__, name): getattr(dcp_metadata, name)
-    for name in (
-        "Metadata", "MetadataIndex", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "StorageMeta",
-        "_MEM_FORMAT_ENCODING",
-    )
-}  # fmt: skip
 _RECORDS[dcp_files.__name__, "_StorageInfo"] = dcp_files._StorageInfo
 _RECORDS["torch", "Size"] = torch.Size
 _RECORDS["torch.serialization", "_get_layout"] = torch.serialization._get_layout
@@ -314,13 +314,6 @@ def _read_list(path: Path, changed_ns: int) -> Metadata:
         if where.relative_path != Path(where.relative_path).name or where.transform_descriptors:
             raise ValueError(f"{path}: {index.fqn} lies in {where.relative_path}, outside of the folder")
     return found
-
-
-START = "start."
-"""Begins the names of PiSSA's beginnings in a checkpoint."""
-
-
-_AGAIN = "Copy the folder of trained weights again."
 
 
 def _is_shape(value: object) -> bool:

@@ -49,6 +49,7 @@ COMMANDS = {
     "score": Command("score", "scores predictions that any tool wrote"),
     "compare": Command("compare", "compares two runs, or a run and a file of predictions, question by question"),
     "report": Command("audit", "writes report.html and report.md of a run, or one table of several runs"),
+    "view": Command("view.command", "writes one page over all runs below a folder, or serves it on this machine alone"),
     "explain": Command("explain.command", "says why an answer of a run counted as it did, and what a number counts"),
     "judge": Command("judge", "lets a language model judge free answers, and scores them accordingly"),
     "audit": Command("audit", "looks for other explanations of a score, in a run or in a benchmark"),

@@ -29,6 +29,8 @@ from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 from medtune.trainer.runs.run_folder import RunFolder
 
 Phase = Literal["zero_shot", "final"]
+DEFAULT_ICC = 0.1
+_POWERS = (0.5, 0.8, 0.9, 0.95)
 
 
 def compare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -187,10 +189,6 @@ def _side(answers: Answers, run: FinishedRun) -> Side:
 
 def _with(answers: Answers, **about: Any) -> Answers:
     return replace(answers, about=replace(answers.about, **about))
-
-
-DEFAULT_ICC = 0.1
-_POWERS = (0.5, 0.8, 0.9, 0.95)
 
 
 def power_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,7 +32,7 @@ from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
-from medtune.trainer.losses import find_loss, loss_said
+from medtune.trainer.losses import learns_from, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
@@ -40,6 +40,7 @@ from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import JudgeSettings, check_can_judge
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
+from medtune.trainer.replies.check import check_losses, replies_said
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.budget import TokenOrder
 from medtune.trainer.training.mixture import begins_with_words, described, stage_mixture
@@ -81,6 +82,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     tokenizer. `devices`, as `parse_devices` reads them, also say how many the run has; `tokens` is the longest row
     where nothing here says it.
     """
+    check_losses(recipe)
     endpoint = recipe.model.endpoint
     no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
     if endpoint is not None:
@@ -88,11 +90,12 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
         return _said_missing([no_data, _show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     check_loading(recipe.model.name, entry, recipe.model)
-    find_loss(recipe.train.loss)
     available = this_machine() if devices is None else parse_devices(devices)
     recipe = recipe if devices is None else on_devices(recipe, available)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
+    for said in [] if data is None else replies_said(data.recipe, data.training_sets, limit=None):
+        print(f"replies    {said}")
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
@@ -151,7 +154,8 @@ def _show_model(
         print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
     if recipe.train.precision == "auto":
         print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
-    print(f"loss       {loss_said(recipe.train.loss)}")
+    for said in dict.fromkeys(loss_said(stage.loss) for stage in recipe.stages):
+        print(f"loss       {said}")
 
 
 def _thinking(recipe: Recipe, assembled: Assembled) -> str:
@@ -316,7 +320,10 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     if cut := cut_answers(data, assembled):
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
-    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    learnt = (
+        "[[learnt]]" if learns_from(stage.loss) == "answers" else "[[the true answer]], in whose place replies stand"
+    )
+    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: {learnt}, (visual tokens)")
     print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
 
 

@@ -24,6 +24,7 @@ _MODULES = {
     "benchmarks": "of_data",
     "sources": "of_data",
     "losses": "of_losses",
+    "rewards": "of_rewards",
     "metrics": "of_recipes",
     "recipes": "of_recipes",
     "studies": "of_recipes",

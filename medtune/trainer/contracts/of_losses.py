@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,9 +10,9 @@ from torch import Tensor
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.target_logprobs import Targets, of_logits
 from medtune.trainer.contracts import Contract
-from medtune.trainer.losses import Loss, find_loss, of_step
+from medtune.trainer.losses import Loss, find_loss, learns_from, of_step
 from medtune.trainer.recipe.loss import LossSettings
-from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.batches import LearntReplies, MicroBatch
 
 REPLIES, TOKENS, VOCABULARY = 3, 4, 11
 """The sizes of the pass that a loss is tried with."""
@@ -19,15 +20,24 @@ WITHIN = 1e-5
 """The largest allowed difference between a loss that is read at once and one that is read target by target."""
 
 
+class TriedLoss(NamedTuple):
+    loss: Loss
+    batch: MicroBatch  # A pass of true answers, or of the replies that the loss learns from.
+
+
 @contextmanager
-def opened_loss(name: str) -> Iterator[Loss]:
-    yield find_loss(LossSettings(name))
+def opened_loss(name: str) -> Iterator[TriedLoss]:
+    chosen, batch = LossSettings(name), tried_pass()
+    if learns_from(chosen) != "answers":
+        start_T = -torch.rand(REPLIES * TOKENS, generator=torch.Generator().manual_seed(2))
+        batch = batch._replace(replies=LearntReplies(torch.tensor([1.0, -1.0, 0.0]), None, start_T, 1.0, 2 * TOKENS))
+    yield TriedLoss(find_loss(chosen), batch)
 
 
-def its_numbers_are_finite_and_reach_the_model(loss: Loss) -> Iterator[str]:
+def its_numbers_are_finite_and_reach_the_model(tried: TriedLoss) -> Iterator[str]:
     """Complains about numbers of another shape too, of which `of_step` raises an error."""
     logits_TV = _logits()
-    share, _ = of_step(loss, tried_pass(), _targets(logits_TV, at_once=True))
+    share, _ = of_step(tried.loss, tried.batch, _targets(logits_TV, at_once=True))
     if not bool(torch.isfinite(share)):
         yield f"the loss of ordinary log-probabilities is {share.item()}; it has to be a finite number"
     elif not share.requires_grad:
@@ -38,10 +48,10 @@ def its_numbers_are_finite_and_reach_the_model(loss: Loss) -> Iterator[str]:
             yield "the gradient of the loss is zero everywhere, so that nothing would be learnt"
 
 
-def its_numbers_are_the_same_however_many_targets_are_read_at_once(loss: Loss) -> Iterator[str]:
+def its_numbers_are_the_same_however_many_targets_are_read_at_once(tried: TriedLoss) -> Iterator[str]:
     logits_TV = _logits()
-    whole, _ = of_step(loss, tried_pass(), _targets(logits_TV, at_once=True))
-    one_by_one, _ = of_step(loss, tried_pass(), _targets(logits_TV, at_once=False))
+    whole, _ = of_step(tried.loss, tried.batch, _targets(logits_TV, at_once=True))
+    one_by_one, _ = of_step(tried.loss, tried.batch, _targets(logits_TV, at_once=False))
     if not torch.allclose(whole, one_by_one, atol=WITHIN, rtol=0):
         yield (
             f"it is {whole.item():.6g} where all targets are read at once and {one_by_one.item():.6g} one by one; the "

@@ -27,10 +27,12 @@ from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
+from medtune.trainer.replies.check import replies_said
 from medtune.trainer.runs.finished_run import answered_of
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import ASKED, asked_hash, data_facts
 from medtune.trainer.time_left import TimeLeft
+from medtune.trainer.training.dashboard.further_loggers import refuse_missing_boards
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.wandb_reach import Mode, wandb_mode
@@ -176,10 +178,13 @@ def open_experiment(
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
     )
     said: list[str] = []
+    replies: list[str] = []
     if experiment.rank == 0:
         refuse_unfit(recipe, training=training)
+        replies = replies_said(recipe, training_sets, limit=limit) if training else []
         if not resume:
             refuse_long_questions(recipe, prepared, benchmark, training_sets, limit=limit)
+        refuse_missing_boards(recipe.log)
         experiment = replace(experiment, wandb=wandb_mode(recipe.log))
         said = begin_or_resume(
             folder,
@@ -201,7 +206,7 @@ def open_experiment(
     learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
     experiment = replace(experiment, learnt=learnt, label=label)
     experiment.say(f"run folder: {folder.root}")
-    for line in said:
+    for line in (*said, *replies):
         experiment.say(line)
     for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")

@@ -25,8 +25,8 @@ from medtune.models.weights.export import assemble_model, check_loading, is_expo
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.open_data import cannot_divide
 from medtune.trainer.experiment.prepared_data import groups_of, tested
-from medtune.trainer.losses import find_loss
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.replies.check import check_losses
 from medtune.trainer.training.mixture import TrainingSet, stage_mixture
 
 
@@ -46,10 +46,9 @@ def adapted_as_stages_say(recipe: Recipe, model: Model) -> tuple[str, ...]:
 
 def refuse_unfit(recipe: Recipe, *, training: bool) -> None:
     """Refuses the fields of a recipe that its model does not take, and a tuning that does not fit it."""
+    check_losses(recipe)
     if recipe.model.endpoint is not None:
         return
-    if training:
-        find_loss(recipe.train.loss)
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     check_loading(recipe.model.name, entry, recipe.model)
     if not training or (recipe.model.weights is not None and is_exported(recipe.model.weights)):

@@ -2,16 +2,21 @@
 
 A module that defines `def loss(read, batch) -> Tensor` is a loss that `train.loss.name` may name; the module's name is
 the loss's name. Arguments behind a star, each with a type and a default, are its settings (`train.loss.settings`).
+A module whose constant LEARNS_FROM is "draws" or "pairs" learns from the replies that `train.replies` describes, in
+place of the true answers, and finds in `batch.replies` what is known of them; where its setting `beta` is above 0, the
+log-probabilities by the weights with which the stage began are among it.
 
 Shape legend: T target tokens, N replies.
 """
 
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -21,15 +26,24 @@ from medtune.data.bounds import check_bounds
 from medtune.models.target_logprobs import Targets
 from medtune.trainer.recipe.build import SettingsLayer, build, fields_of
 from medtune.trainer.recipe.loss import LossSettings
+from medtune.trainer.recipe.schema import Stage
 from medtune.trainer.training.batches import MicroBatch
 
 NAME, SETTINGS = "train.loss.name", "train.loss.settings"
+LearnsFrom = Literal["answers", "draws", "pairs"]
+_CONSTANT = "LEARNS_FROM"
+_NOTHING: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class PerReply(NamedTuple):
-    """The numbers of a loss that has one for each reply instead of one for each target token."""
+    """The numbers of a loss that has one for each reply instead of one for each target token.
+
+    Attributes:
+        watched: Other numbers of each reply, by name, whose means are logged as "reward/NAME".
+    """
 
     numbers_N: Tensor
+    watched: Mapping[str, Tensor] = _NOTHING
 
 
 Loss = Callable[[Targets, MicroBatch], Tensor | PerReply]
@@ -47,6 +61,32 @@ def find_loss(chosen: LossSettings) -> Loss:
     except ValueError as error:
         raise ValueError(f"{NAME}: {error}") from error
     return functools.partial(typing.cast("Loss", function), **_settings(chosen, function))
+
+
+def learns_from(chosen: LossSettings) -> LearnsFrom:
+    """Returns which replies a loss learns from: the true answers, the model's own draws, or pairs."""
+    found: Any = catalog.load(catalog.LOSSES, chosen.name)
+    said: LearnsFrom = getattr(sys.modules[found.__module__], _CONSTANT, "answers")
+    if said not in get_args(LearnsFrom):
+        file = catalog.find(catalog.LOSSES, chosen.name).file
+        raise ValueError(f"{file}: {_CONSTANT} is {said!r}; it must be one of {', '.join(get_args(LearnsFrom))}")
+    return said
+
+
+def rehearsed_loss(chosen: LossSettings) -> Loss:
+    """Returns a loss that holds as much memory as the chosen one; those of replies need what only draws have."""
+    return find_loss(chosen if learns_from(chosen) == "answers" else LossSettings())
+
+
+def compares_with_start(chosen: LossSettings) -> bool:
+    """Returns whether a loss wants the log-probabilities of the weights with which its stage began."""
+    beta = _settings(chosen, catalog.load(catalog.LOSSES, chosen.name)).get("beta", 0)
+    return learns_from(chosen) != "answers" and beta > 0
+
+
+def steps_per_draw(stage: Stage) -> int:
+    """Returns how many optimizer steps of a stage learn from the same draws; 1 where none are drawn."""
+    return stage.replies.num_iterations if learns_from(stage.loss) == "draws" else 1
 
 
 def loss_said(chosen: LossSettings) -> str:
@@ -82,14 +122,26 @@ def _known(name: str, function: Any) -> Mapping[str, tuple[Any, Any]]:
     return known
 
 
-def of_step(loss: Loss, batch: MicroBatch, targets: Targets) -> tuple[Tensor, Tensor]:
+Watch = Callable[[Mapping[str, Tensor]], None]
+"""Takes the numbers of the replies that count, by name, which a loss lets be watched."""
+
+
+def of_step(
+    loss: Loss, batch: MicroBatch, targets: Targets, watch: Watch = lambda numbers: None
+) -> tuple[Tensor, Tensor]:
     """Returns the share that a forward pass has in the loss of its step.
 
     The second is the same without a gradient, summed in float64, so that what is logged does not depend on how a step
     is divided into passes.
     """
     made = loss(targets, batch)
+    if batch.replies is not None and not isinstance(made, PerReply):
+        raise ValueError(
+            "train.loss: a loss over draws or pairs has a number for each reply, because only the number of replies of "
+            "a step is known before all are drawn; return PerReply(numbers_N)"
+        )
     if isinstance(made, PerReply):
+        watch({name: each.detach()[: batch.num_counted] for name, each in made.watched.items()})
         numbers, of, number = made.numbers_N, "reply", batch.step_replies
         reply = torch.arange(batch.num_replies, device=numbers.device)
     else:

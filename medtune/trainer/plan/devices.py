@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from medtune.trainer.losses import compares_with_start
 from medtune.trainer.recipe.schema import Recipe
 
 GB = 1e9
@@ -67,7 +68,8 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
     """
     trained = float(_WIDE_BYTES * learnt)
     average = trained if recipe.train.ema_decay is not None else 0.0
-    state = trained + _MOMENTS_BYTES[recipe.train.optimizer] * learnt + average
+    start = trained if any(compares_with_start(stage.loss) for stage in recipe.stages) else 0.0
+    state = trained + _MOMENTS_BYTES[recipe.train.optimizer] * learnt + average + start
     starts = {how.lora.init for stage in recipe.stages for how in stage.tuning.parts().values() if how.mode == "lora"}
     pissa = float(_WIDE_BYTES * adapters) if "pissa" in starts else 0.0
     # The best and the last ones, those after each earlier stage, and one while it is written.

@@ -41,6 +41,7 @@ class Held:
     gradients: float
     moments: float  # AdamW's two moments on a device.
     average: float
+    start: float  # A copy of what learns as the stage began, on a device.
     buffers: float  # Buffers in which gradients are collected before they are sent, on a device.
     # Most bytes of whole weights, and of their gradients, that a device holds at once of what is divided.
     gathered: float
@@ -53,12 +54,15 @@ class Held:
     host: float  # Bytes of weights, masters, gradients and moments that a process keeps in the host's memory.
 
 
-def held(train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu: bool) -> Held:
+def held(
+    train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu: bool, keeps_start: bool = False
+) -> Held:
     """Returns what a device holds during a stage.
 
     Args:
         is_gpu: Whether a device has memory of its own. A CPU is its own host, gives memory to the filled part of a
             buffer alone, and runs ZeRO-3 with the settings of `AutocastDeepSpeedStrategy` for tests.
+        keeps_start: Whether what learns is also kept as it was at the beginning of the stage.
 
     Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 divides the optimizer's state, stage 2 also the
     gradients, stage 3 also the weights. Before stage 3, DeepSpeed's optimizer updates a copy of the device's share of
@@ -71,7 +75,8 @@ def held(train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu
     masters = part if stage in (1, 2) or (stage == 3 and train.offloads) else 0.0
     gradients = part if stage >= 2 or fsdp else WIDE_BYTES * learning
     moments = MOMENTS_BYTES[train.optimizer] * learning / (share if stage >= 1 or fsdp else 1)
-    average = WIDE_BYTES * learning / (share if train.divides_weights else 1) if train.ema_decay is not None else 0.0
+    copy = WIDE_BYTES * learning / (share if train.divides_weights else 1)
+    average = copy if train.ema_decay is not None else 0.0
     # Stages 1 and 2 fill one buffer while the other one is sent.
     buckets = BUCKET_ELEMENTS * {0: 0, 1: 2, 2: 2, 3: 1}[stage]
     buffers = WIDE_BYTES * (buckets if is_gpu else min(buckets, learning))
@@ -88,6 +93,7 @@ def held(train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu
         gradients=0.0 if offloaded else gradients,
         moments=0.0 if offloaded else moments,
         average=average,
+        start=copy if keeps_start else 0.0,
         buffers=float(buffers),
         gathered=gathered(train, divided, is_gpu=is_gpu),
         sent=float(WIDE_BYTES * min(BUCKET_ELEMENTS, learning) * _copies_sent(stage, is_gpu=is_gpu)),

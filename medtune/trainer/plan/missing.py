@@ -15,6 +15,7 @@ from medtune.trainer.plan.devices import GB, Devices, on_devices
 from medtune.trainer.plan.plan import LARGE, MemoryPhase, Plan, Planner, Sizes
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe, StrategyName
+from medtune.trainer.replies.check import replies_at_once
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import stage_mixture
 
@@ -181,15 +182,18 @@ def sizes_of(data: OpenedData, assembled: Assembled) -> Sizes:
             least = min(
                 [sum(batches.sequences.lengths(draw)) for _, draw in shortest] + ([] if least is None else [least])
             )
+        replies, longest_reply = replies_at_once(stage)
         for _, draw in (*longest, *most):
             layouts = batches.sequences.layouts(draw)
             if assembled.model.plain_because is None:
                 tree = grow(layouts, range(len(layouts)))
-                tokens, targets = max(tokens, len(tree.ids)), max(targets, len(tree.targets))
+                # Draws stand behind the prompts as the answers do.
+                drawn = len(layouts) * replies * longest_reply
+                tokens, targets = max(tokens, len(tree.ids) + drawn), max(targets, len(tree.targets) + drawn)
             else:
-                tokens = max(tokens, *(len(layout.ids) for layout in layouts))
-                targets = max(targets, *(layout.num_targets for layout in layouts))
-                rows = max(rows, len(layouts))
+                tokens = max(tokens, *(len(layout.ids) + longest_reply for layout in layouts))
+                targets = max(targets, *(layout.num_targets + longest_reply for layout in layouts))
+                rows = max(rows, len(layouts) * max(1, replies))
     return Sizes(tokens, targets, rows, least, is_measured=True)
 
 

@@ -14,7 +14,7 @@ from medtune.models.media_reader import loader_bytes
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import logical_size, quantize_language, set_types, stored_bytes
-from medtune.trainer.losses import find_loss
+from medtune.trainer.losses import compares_with_start, rehearsed_loss
 from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,
@@ -120,7 +120,7 @@ class Planner:
         phases, unknown = self._phases(recipe, devices, passes=rehearses)
         if not rehearses:
             unknown.append("what passes through the model: name the machine that will run it with --devices")
-        kept = _held(recipe, state, devices)
+        kept = _held(recipe, stage, state, devices)
         parameters = sum(row.parameters for row in state.rows)
         return Plan(
             phases=tuple(phases),
@@ -155,7 +155,7 @@ class Planner:
             phases.append(MemoryPhase(name, _positive(terms)))
         for stage in recipe.stages:
             state = self._model(recipe, stage)
-            kept = _held(recipe, state, devices)
+            kept = _held(recipe, stage, state, devices)
             learns = f"training, {stage.name}" if len(recipe.stages) > 1 else "training"
             step = terms_of(self._key(recipe, stage, "train"))
             asked = terms_of(self._key(recipe, stage, "read")) | self._cache(recipe, state, passes=passes)
@@ -205,7 +205,7 @@ class Planner:
             rehearsal = self._rehearsals[key[2:]]
             media = self._media(rehearsal.model, recipe, size.media)
             if what == "train":
-                return rehearsal.train(size, media, find_loss(recipe.train.loss))
+                return rehearsal.train(size, media, rehearsed_loss(recipe.train.loss))
             return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
             return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"
@@ -306,8 +306,9 @@ def _skeleton(entry: ZooEntry, recipe: Recipe, stage: Stage | None) -> Model:
     return model
 
 
-def _held(recipe: Recipe, state: _Counted, devices: Devices) -> Held:
-    return held(recipe.train, state.rows, state.divided, is_gpu=devices.is_gpu)
+def _held(recipe: Recipe, stage: Stage, state: _Counted, devices: Devices) -> Held:
+    keeps_start = compares_with_start(stage.loss)
+    return held(recipe.train, state.rows, state.divided, is_gpu=devices.is_gpu, keeps_start=keeps_start)
 
 
 def _states(kept: Held) -> dict[str, float]:
@@ -317,6 +318,7 @@ def _states(kept: Held) -> dict[str, float]:
         "gradients": kept.gradients,
         "moments": kept.moments,
         "moving average": kept.average,
+        "weights of the start": kept.start,
         "buffers of gradients": kept.buffers,
         "gathered weights": kept.gathered,
     }

@@ -188,8 +188,14 @@ def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
     train = tree["train"]
     shared = {key: train[key] for key in STAGE_KEYS if key in train}
     tuning = merged(dataclasses.asdict(Tuning()), tree["model"].get("tuning", {}))
+    replies = shared.get("replies") or {}
     stages = [
-        {**_shared_with(stage, shared), **stage, "tuning": merged(tuning, stage.get("tuning", {}))}
+        {
+            **_shared_with(stage, shared),
+            **stage,
+            "replies": merged(replies, stage.get("replies") or {}),
+            "tuning": merged(tuning, stage.get("tuning", {})),
+        }
         for stage in train["stages"]
     ]
     return {**tree, "train": {**train, "stages": stages}}

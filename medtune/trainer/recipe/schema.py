@@ -17,6 +17,7 @@ from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.early_stopping import EarlyStopping
 from medtune.trainer.recipe.judge import JudgeSettings
 from medtune.trainer.recipe.loss import LossSettings
+from medtune.trainer.recipe.replies import ReplySettings
 
 SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
@@ -25,9 +26,12 @@ AUTO = "auto"
 FOREIGN = "foreign"
 """The value of model.name where `medtune.BenchmarkEvaluation` asked a module of the user's own, which nothing loads."""
 
-STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
+STAGE_KEYS = (
+    "batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor", "loss", "replies",
+)  # fmt: skip
 """The keys whose values a stage takes from `train` if it does not give them itself."""
 
+Board = Literal["tensorboard", "mlflow"]
 Evaluations = tuple[Literal["zero_shot", "val", "final"], ...]
 StrategyName = Literal[
     "auto", "ddp", "fsdp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_2_offload", "deepspeed_stage_3",
@@ -150,6 +154,8 @@ class Stage:
         warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
         schedule: Form of the learning rate's curve after the warm-up, as in `train`.
         lr_floor: Share of the peak to which the learning rate falls, as in `train`.
+        loss: What the stage lowers, as in `train`.
+        replies: The replies that a loss over draws or pairs learns from, as in `train`.
         tuning: How each part of the model learns in this stage.
     """
 
@@ -163,6 +169,8 @@ class Stage:
     warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
     lr_floor: Share = 0.0
+    loss: LossSettings = field(default_factory=LossSettings)
+    replies: ReplySettings = field(default_factory=ReplySettings)
     tuning: Tuning = field(default_factory=Tuning)
 
     @property
@@ -193,6 +201,7 @@ class TrainBlock:
         micro_batch_tokens: Given instead of micro_batch_size: the most tokens that the rows of one forward pass
             compute, padding included. Each step's groups are then divided by length; a longer group is alone.
         loss: What the training lowers: the cross entropy of the answers, or another loss.
+        replies: The replies that a loss over draws or pairs learns from.
         optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: Weight decay of AdamW, applied to matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly to its peak.
@@ -231,6 +240,7 @@ class TrainBlock:
     micro_batch_size: Count = 8
     micro_batch_tokens: Count | None = None
     loss: LossSettings = field(default_factory=LossSettings)
+    replies: ReplySettings = field(default_factory=ReplySettings)
     optimizer: OptimizerName = "adamw"
     weight_decay: Annotated[float, Interval(ge=0, le=100)] = 0.01
     warmup_ratio: PartlyShare = 0.1
@@ -352,6 +362,8 @@ class LogBlock:
 
     Attributes:
         wandb: Whether W&B is used; auto is online if a key is set, and offline otherwise.
+        to: Dashboards that get the same curves, beside W&B, whose field is `wandb`: tensorboard writes into the run's
+            folder, mlflow to the server that MLFLOW_TRACKING_URI names, or else into the run's folder.
         project: Name of the project on W&B.
         every_steps: Optimizer steps between two points of the loss curve.
         images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
@@ -362,6 +374,7 @@ class LogBlock:
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
+    to: tuple[Board, ...] = ()
     project: Annotated[str, PROJECT] = "medtune"
     every_steps: Count = 1
     images: Literal["auto", "always", "never"] = "auto"

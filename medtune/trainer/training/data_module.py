@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import lightning.pytorch as pl
 from torch.utils.data import DataLoader
@@ -18,10 +18,13 @@ from medtune.models.media_reader import MediaReader
 from medtune.trainer.devices.strategies import divides_weights
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.losses import steps_per_draw
 from medtune.trainer.recipe.check import check_recipe, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
-from medtune.trainer.training.batches import MicroBatch, learns_from_media_alone, loader, micro_batches, stage_order
+from medtune.trainer.replies.check import rewards_of
+from medtune.trainer.replies.prompts import PromptMaker, paired, pairs_of
+from medtune.trainer.training.batches import learns_from_media_alone, loader, micro_batches, stage_order
 from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
@@ -117,7 +120,7 @@ class QuestionData(pl.LightningDataModule):
             )
         return cls(open_data(recipe, training=True), model, stage)
 
-    def train_dataloader(self) -> DataLoader[MicroBatch]:
+    def train_dataloader(self) -> DataLoader[Any]:
         """Returns the loader of this rank's micro-batches; it continues at the trainer's step."""
         trainer, recipe = self._its_trainer(), self._opened.recipe
         if getattr(trainer, "overfit_batches", 0):
@@ -125,8 +128,17 @@ class QuestionData(pl.LightningDataModule):
         plan = self._plan()
         # Where weights are divided, a step follows from what a pass runs.
         both_kinds = learns_from_media_alone(self._stage) or divides_weights(trainer.strategy)
+        make = None
+        if self._module.replies is not None:
+            make = PromptMaker(self._stage)
+            self._module.replies.rewards = rewards_of(self._stage, self._opened.training_sets)
         batches = micro_batches(
-            self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank, both_kinds=both_kinds
+            self._mixture,
+            plan.order,
+            self._module.assembled,
+            rank=trainer.global_rank,
+            both_kinds=both_kinds,
+            make=make,
         )
         sampler = ResumableOrder(
             epoch_steps=plan.epoch_steps,
@@ -140,7 +152,9 @@ class QuestionData(pl.LightningDataModule):
         """Returns the order of the groups in a stage with `max_steps`; a budget's tokens are counted once."""
         if world_size not in self._orders:
             mixture, assembled = self._mixture, self._module.assembled
-            self._orders[world_size] = stage_order(mixture, self._stage, assembled, world_size=world_size)
+            self._orders[world_size] = stage_order(
+                mixture, self._stage, assembled, world_size=world_size, repeated=steps_per_draw(self._stage)
+            )
         return self._orders[world_size]
 
     def num_steps(self) -> float:
@@ -151,7 +165,14 @@ class QuestionData(pl.LightningDataModule):
 
     @cached_property
     def _mixture(self) -> Mixture:
-        return stage_mixture(self._opened.recipe, self._stage, self._opened.training_sets, limit=self._limit)
+        pairs = pairs_of(self._stage)
+        return stage_mixture(
+            self._opened.recipe,
+            self._stage,
+            self._opened.training_sets,
+            limit=self._limit,
+            keep=lambda groups: paired(groups, pairs),
+        )
 
     def _plan(self) -> _TrainPlan:
         trainer, mixture = self._its_trainer(), self._mixture

@@ -120,7 +120,7 @@ class GradientCheck(Callback):
     def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
         self._tuning = tuning
         self._shows_media = shows_media
-        self._shown = 0
+        self._shown = self._taught = 0
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -137,14 +137,18 @@ class GradientCheck(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Checks the gradients at the end of the first step with media."""
-        if self._audit is None:
+        """Checks the gradients at the end of the first step with media that has anything to teach."""
+        assert isinstance(pl_module, FineTuning)
+        if self._audit is None or pl_module.passed is None:
             return
-        self._shown += batch.num_shown
+        if pl_module.passed.teaches:
+            self._shown += pl_module.passed.num_shown
+            self._taught += 1
         if step_done(trainer, batch_idx):
             here = self._audit.reached()
-            shown, *anywhere = summed([float(self._shown), *(float(seen) for seen in here.values())], pl_module.device)
-            if shown or not self._shows_media:
+            counts = (self._shown, self._taught, *here.values())
+            shown, taught, *anywhere = summed([float(each) for each in counts], pl_module.device)
+            if taught and (shown or not self._shows_media):
                 audit, self._audit = self._audit, None
                 audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
 

@@ -34,9 +34,11 @@ from medtune.models.tuning.quantize import NARROW, set_types
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
-from medtune.trainer.losses import find_loss, of_step
+from medtune.trainer.losses import Watch, find_loss, learns_from, of_step
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
+from medtune.trainer.replies.learning import ReplyLearning
+from medtune.trainer.replies.prompts import PromptBatch
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.mixture import begins_with_words
 from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
@@ -53,11 +55,14 @@ class FineTuning(pl.LightningModule):
     Args:
         assembled: The model that is trained, with its layout of sequences and its transform of media. The parameters
             that learn require gradients.
-        stage: How each part learns, and the schedule. Without `max_steps`, the trainer says how many steps there are.
-        train: The loss, the optimizer, their settings and the seed.
+        stage: How each part learns, the loss, and the schedule. Without `max_steps`, the trainer says how many steps
+            there are.
+        train: The optimizer, its settings and the seed.
         answers: The limits within which validations answer questions.
 
     Attributes:
+        replies: How the loss's draws or pairs are made; None where the true answers are learnt.
+        passed: The last forward pass of a training step.
         lr: One peak learning rate for all parts that learn, which Lightning's Tuner sets; None takes those of the
             tuning.
     """
@@ -73,7 +78,13 @@ class FineTuning(pl.LightningModule):
         self.chosen = chosen
         self.lr: float | None = None
         self._train = train
-        self._loss = find_loss(train.loss)
+        self._loss = find_loss(stage.loss)
+        self.replies = (
+            None
+            if learns_from(stage.loss) == "answers"
+            else ReplyLearning(assembled, stage, limits=answers, seed=train.seed)
+        )
+        self.passed: MicroBatch | None = None
         self._losses = StepLosses()
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
@@ -165,6 +176,8 @@ class FineTuning(pl.LightningModule):
 
         Nothing waits for the transfer. Sizes of pictures stay in the host's memory, where models read them.
         """
+        if isinstance(batch, PromptBatch):
+            return batch
         if not isinstance(batch, MicroBatch):
             return super().transfer_batch_to_device(batch, device, dataloader_idx)
         return batch._replace(rows=batch.rows.to(device))
@@ -173,16 +186,27 @@ class FineTuning(pl.LightningModule):
         """Begins to count the loss of the first step."""
         self._losses.forget()
 
-    def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Returns the callback that keeps the weights of the beginning, for a loss that compares with them."""
+        return [] if self.replies is None or self.replies.start is None else [self.replies.start]
+
+    def training_step(self, batch: MicroBatch | PromptBatch, batch_idx: int) -> Tensor:
         """Returns the loss, multiplied by the number by which the strategy will divide it.
 
-        Nothing waits for its value, so that the backward pass is queued while the forward pass still runs.
+        Nothing waits for its value, so that the backward pass is queued while the forward pass still runs. Replies are
+        drawn first, by the same weights.
         """
+        watch: Watch = _nobody
+        if isinstance(batch, PromptBatch):
+            assert self.replies is not None
+            batch = self.replies.learnt(batch, device=self.device, in_turns=self._in_turns())
+            watch = self.replies.watched.of_loss
+        self.passed = batch
         # Dropout must not depend on how many steps this process has run, so that a resumed run gives identical results.
         torch.manual_seed(_mixed(self._train.seed, batch.number, self.global_rank))
         encoded = None if batch.media is None else self.model.encode(batch.media)
         loss: Tensor
-        loss, logged = self.model(batch.rows, encoded, functools.partial(of_step, self._loss, batch))
+        loss, logged = self.model(batch.rows, encoded, functools.partial(of_step, self._loss, batch, watch=watch))
         self._losses.add(logged, batch.question_ids)
         if not loss.requires_grad:
             loss = loss + self._nothing()
@@ -210,7 +234,7 @@ class FineTuning(pl.LightningModule):
             self._losses.forget()
         return self._finished[1]
 
-    def on_train_batch_end(self, outputs: Any, batch: MicroBatch, batch_idx: int) -> None:
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Logs the loss of each step as "train/loss"."""
         if self._is_last_batch or (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
             # Lightning would copy a Python number to the device, and wait for it again to show it.
@@ -238,6 +262,10 @@ class FineTuning(pl.LightningModule):
             [self._gradient_norm] = self._losses.read(norm, step=self.global_step + 1)
         else:
             self._losses.read(step=self.global_step + 1)
+
+    def take_watched(self) -> dict[str, float]:
+        """Returns what draws and pairs told since the last call, as "reward/NAME"; every rank has to call it."""
+        return {} if self.replies is None else self.replies.watched.take()
 
     @property
     def _is_last_batch(self) -> bool:
@@ -352,11 +380,16 @@ def _only_for_runs(recipe: Recipe) -> str:
         "model.checkpoint": model.checkpoint is not None,
         "model.language_bits": model.language_bits is not None,
         "train.gradient_checkpointing": train.gradient_checkpointing,
+        "train.replies.num_iterations": train.replies.num_iterations > 1,
     }
     starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
     found["model.tuning.*.lora.init"] = "pissa" in starts
     found["model.projector vocabulary"] = begins_with_words(recipe)
     return ", ".join(name for name, is_set in found.items() if is_set)
+
+
+def _nobody(numbers: Mapping[str, Tensor]) -> None:
+    """Watches nothing."""
 
 
 def _mixed(*numbers: int) -> int:

@@ -1,4 +1,4 @@
-"""Opens the loggers of a run: metrics.csv in every run, and W&B unless the recipe disables it."""
+"""Opens the loggers of a run: metrics.csv in every run, W&B unless the recipe disables it, and those of `log.to`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.runs.run_folder import environment
+from medtune.trainer.training.dashboard.further_loggers import further_loggers, is_further
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
 from medtune.trainer.training.stages import PlannedStage, part_table
 from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
@@ -132,7 +133,7 @@ def _without_paths(value: Any) -> Any:
 
 
 METRICS = "metrics.csv"
-TRAINING = ("train/", "val/")
+TRAINING = ("train/", "reward/", "val/")
 _HEAD = ",".join(HEADER) + "\n"
 TOOK = "seconds"
 """The metric of a phase that says how long this process took to answer and score it."""
@@ -152,6 +153,8 @@ def opened_loggers(experiment: Experiment) -> Iterator[list[Logger]]:
     except BaseException:
         if dashboard := dashboard_of(loggers):
             dashboard.end(failed=True)
+        for logger in filter(is_further, loggers):
+            logger.finalize("failed")
         raise
 
 
@@ -178,7 +181,15 @@ def _open_loggers(experiment: Experiment) -> list[Logger]:
         primary=experiment.benchmark.primary,
         steps=recipe.total_steps if all(stage.max_steps is not None for stage in recipe.stages) else None,
     )
-    return [*loggers, LivePage(folder.root, about, results=folder.results, left=experiment.left)]
+    further = further_loggers(
+        folder.root,
+        recipe.log,
+        name=f"{experiment.name} {folder.root.name}",
+        config=logged_config(recipe, manifest, experiment.label, facets),
+        facets=facets,
+        resume_step=folder.saved_step(),
+    )
+    return [*loggers, *further, LivePage(folder.root, about, results=folder.results, left=experiment.left)]
 
 
 def log_phase(
@@ -287,7 +298,7 @@ def shows_images(block: LogBlock, provenance: Provenance) -> bool:
 
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None if W&B is disabled."""
-    others = (logger for logger in loggers if not isinstance(logger, MetricsFile | LivePage))
+    others = (each for each in loggers if not isinstance(each, MetricsFile | LivePage) and not is_further(each))
     return next((cast("Dashboard", logger) for logger in others), None)
 
 

@@ -170,12 +170,27 @@ class Mixture:
         )
 
 
-def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Mixture:
-    """Returns the training data of a stage, with about `limit` questions of each training set; None uses all."""
+def _all(groups: Sequence[MediaGroup]) -> Sequence[MediaGroup]:
+    return groups
+
+
+def stage_mixture(
+    recipe: Recipe,
+    stage: Stage,
+    training_sets: Sequence[TrainingSet],
+    *,
+    limit: int | None,
+    keep: Callable[[Sequence[MediaGroup]], Sequence[MediaGroup]] = _all,
+) -> Mixture:
+    """Returns the training data of a stage, with about `limit` questions of each training set; None uses all.
+
+    Args:
+        keep: Returns the groups of a training set with those of their questions that the stage can learn.
+    """
     data, seed = recipe.data, recipe.train.seed
     members = []
     for each in training_sets:
-        groups = training_groups(recipe, each.prepared, stage, limit=limit)
+        groups = keep(training_groups(recipe, each.prepared, stage, limit=limit))
         balanced = Balanced(groups, strength=data.balance, seed=seed) if data.balance else None
         divided = each.prepared.manifest.unofficial_split
         members.append(

@@ -128,6 +128,7 @@ class StepOrder:
     world_size: int
     # The number of groups after which the last step of an epoch ends, however few groups it has; None fills every step.
     epoch_groups: int | None = None
+    repeated: int = 1  # The number of steps in a row that have the same groups.
 
     @property
     def accumulate(self) -> int:
@@ -135,6 +136,7 @@ class StepOrder:
 
     def step_groups(self, step: int) -> list[Draw]:
         """Returns the groups of one step, which follow those of the step before it in the row."""
+        step //= self.repeated
         first, last = step * self.batch_size, (step + 1) * self.batch_size
         if self.epoch_groups is not None:
             epoch, within = divmod(step, math.ceil(self.epoch_groups / self.batch_size))

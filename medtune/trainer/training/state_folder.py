@@ -21,6 +21,7 @@ from medtune.models.weights.divided_files import Piece, by_name, read_pieces, sa
 from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.launch.held import refuse_lost
+from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.runs.saved_states import drop_older, make_room, read_sealed, sealed
 from medtune.trainer.training.lightning_module import FineTuning
@@ -260,6 +261,6 @@ def _pieces(trainer: pl.Trainer, module: FineTuning, optimizer: OptimizerTensors
     return held
 
 
-def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage]]:
+def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage | StartWeights]]:
     every: Any = trainer
-    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage)]
+    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage | StartWeights)]

@@ -7,7 +7,7 @@ Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from medtune.eval.benchmark import Benchmark
-from medtune.models.weights.divided_files import Piece, held_piece, local_part
+from medtune.models.sharding.learning_values import held_values, value_pieces, write_values
+from medtune.models.weights.divided_files import Piece
 from medtune.trainer.devices.ranks import state_timeout, stopping_signal
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe import early_stopping
@@ -87,8 +88,9 @@ class StepLog(Callback):
     ) -> None:
         """Logs the loss of a step, and lets all ranks stop if any of them was asked to."""
         assert isinstance(pl_module, FineTuning)
-        for each in (self._logged, self._validated):
-            each.count(batch)
+        if pl_module.passed is not None:
+            for each in (self._logged, self._validated):
+                each.count(pl_module.passed)
         if not step_done(trainer, batch_idx):
             return
         loss = pl_module.step_loss()
@@ -103,6 +105,7 @@ class StepLog(Callback):
                 "train/gradient_norm": norm,
                 **rates,
                 **self._logged.take(pl_module.device),
+                **pl_module.take_watched(),
             }
             step = self._planned.first_step + trainer.global_step
             log_metrics(self._loggers, metrics, step=step)
@@ -153,16 +156,11 @@ class WeightAverage(Callback):
 
     def pieces(self) -> dict[str, Piece]:
         """Returns what this rank holds of the average, which a saved state keeps under the parameters' names."""
-        held = {name: held_piece(p) for name, p in self._model.named_parameters() if p.requires_grad}
-        return {
-            name: replace(piece, values_N=mean.view(-1)[: piece.count])
-            for (name, piece), mean in zip(held.items(), self._average, strict=bool(self._average))
-            if piece is not None
-        }
+        return value_pieces(self._model, self._average)
 
     def make(self) -> None:
         """Makes an average of the weights' form, which a saved state fills."""
-        self._average = [tensor.float().clone() for tensor in self._current()]
+        self._average = [tensor.float().clone() for tensor in held_values(self._model)]
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -170,39 +168,24 @@ class WeightAverage(Callback):
         """Updates the average after each optimizer step."""
         if not step_done(trainer, batch_idx):
             return
-        current = [tensor.float() for tensor in self._current()]
+        current = [tensor.float() for tensor in held_values(self._model)]
         if self._average:
             self._update(self._average, current, torch.tensor(trainer.global_step))
         else:
             self._average = [tensor.clone() for tensor in current]
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._trained = [tensor.clone() for tensor in self._current()]
-        self._write(self._average)
+        self._trained = [tensor.clone() for tensor in held_values(self._model)]
+        write_values(self._model, self._average)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._write(self._trained)
+        write_values(self._model, self._trained)
         self._trained = []
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Gives the model back the weights that were trained if a validation was stopped."""
         if isinstance(exception, ValidationStoppedError):
             self.on_validation_end(trainer, pl_module)
-
-    def _learning(self) -> list[nn.Parameter]:
-        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-
-    def _current(self) -> list[Tensor]:
-        return [local_part(parameter).detach() for parameter in self._learning()]
-
-    def _write(self, values: list[Tensor]) -> None:
-        for tensor, value in zip(self._current(), values, strict=True):
-            tensor.copy_(value)
-        # ZeRO-3 keeps small parameters whole on every device; these are put together again, as after a step.
-        whole: list[Any] = [each for each in self._learning() if getattr(each, "ds_persist", False)]
-        if whole:
-            whole[0].partition(whole)
-            whole[0].all_gather(whole)
 
 
 class EarlyStop(EarlyStopping):

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from medtune.eval.asking.answerer import Answerer
 from medtune.eval.audit.row import audit_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.statistics.intervals import METHOD
-from tests.eval.audit.world import AlwaysA, Blind, Copier, Habit, Honest, PromptReader, World, row
+from tests.eval.audit.world import AlwaysA, Blind, Copier, Habit, Honest, Lister, PromptReader, Rambler, World, row
 
 
 def test_reading_the_answer_from_the_prompt_is_a_prompt_leak(world: World, out: Path) -> None:
@@ -67,6 +68,19 @@ def test_copying_the_usual_train_answer_is_seen_where_it_is_wrong(world: World, 
     assert "plane_identification, view_completeness" in (row(audit, "most_frequent_answer").flag or "")
 
 
+@pytest.mark.parametrize(
+    ("answerer", "name", "flag"),
+    [
+        (Rambler(), "reply_words", "words more than the longest option"),
+        (Lister(), "names_every_option", "100% of the replies name every option"),
+    ],
+)
+def test_what_a_reward_for_length_or_for_any_answer_leads_to_is_named(
+    answerer: Answerer, name: str, flag: str, world: World, out: Path
+) -> None:
+    assert flag in (row(world.audit(answerer, out), name).flag or "")
+
+
 def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
     audit = world.audit(Honest(), out)
     assert [each.name for each in audit.flagged] == []
@@ -75,7 +89,8 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
         "model", "random", "majority", "question_prior", "constant_letter", "longest_option",
         "text_only", "prompt_leak", "blank_image", "other_image", "option_permutation", "permuted_accuracy",
         "stated_answer", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy",
-        "most_frequent_answer", "likelihood_against_generation", "unparsable_share",
+        "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "reply_words",
+        "names_every_option",
     ]  # fmt: skip
     own = row(audit, "model")
     for each in audit.rows:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +138,28 @@ class AlwaysA:
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         return (said(request, request.question.options[0]) for request in requests)
+
+
+class Rambler:
+    """Gives the right answer and goes on, as a model that was paid for length."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        return (
+            _in_words(each, f"{each.question.answer}, as is well seen in this picture of good quality, and so on")
+            for each in requests
+        )
+
+
+class Lister:
+    """Names every option in its reply, as a model that was paid whenever the right one occurs in it."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        return (_in_words(each, " or ".join(each.question.options)) for each in requests)
+
+
+def _in_words(request: Request, text: str) -> Prediction:
+    answer = said(request, request.question.answer)
+    return answer if request.reading == "likelihood" else replace(answer, text=text)
 
 
 class Blind:

@@ -179,12 +179,6 @@ def test_cost_is_said_before_anything_is_sent(answering: Any, visits: Any, chat:
     assert wanted in said[0]
 
 
-def test_too_dear_is_refused_before_anything_is_sent(answering: Any, visits: Any, chat: ChatServer) -> None:
-    with answering(**PRICES, max_usd=1.0) as answerer, pytest.raises(CostCapError, match=r"may cost 7\.\d\d USD"):
-        answerer.expect(visits)
-    assert chat.bodies == []
-
-
 def test_what_is_in_the_cache_costs_nothing(answering: Any, visits: Any, chat: ChatServer, said: list[str]) -> None:
     with answering() as answerer:
         answers(answerer, visits[:4])

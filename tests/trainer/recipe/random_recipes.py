@@ -87,6 +87,9 @@ def drawn(seed: int) -> tuple[str, ...]:
         found["train.max_steps"] = "null"
     if "train.stages" in settings:
         found["train.epochs"] = "null"
+    if any(name.startswith("train.replies.") for name in settings):
+        # Most would be refused otherwise, as other losses learn the true answers.
+        found["train.loss.name"] = "dpo" if "train.replies.pairs" in settings else "grpo"
     if found.get("train.micro_batch_tokens", "null") != "null":
         del found["train.micro_batch_size"]
     return tuple(f"{name}={value}" for name, value in found.items())
@@ -162,8 +165,14 @@ DRAWN: dict[str, Draw] = {
     "train.max_steps": _one_of("1", "2", "3"),
     "train.epochs": _one_of("null", "0.01", "0.1", "1e-300"),
     "train.batch_size": _one_of("1", "2", "3", "5"),
-    "train.loss.name": _one_of("cross_entropy", "cross_entropy", "label_smoothing", "nothing"),
-    "train.loss.settings": _one_of("{}", "{}", "{smoothing: 0.2}", "{smoothing: 2}", "{nothing: 1}"),
+    "train.loss.name": _one_of("cross_entropy", "cross_entropy", "label_smoothing", "grpo", "dpo", "nothing"),
+    "train.loss.settings": _one_of("{}", "{}", "{smoothing: 0.2}", "{smoothing: 2}", "{beta: 0.1}", "{nothing: 1}"),
+    "train.replies.draws": _one_of("2", "2", "3", "1"),
+    "train.replies.max_new_tokens": _one_of("1", "2", "5"),
+    "train.replies.num_iterations": _one_of("1", "1", "2"),
+    "train.replies.pairs": _one_of("options", "options", "draws", "rejected"),
+    "train.replies.reward": _one_of("{score: 1}", "{score: 1, length: -0.1}", "{length: 1}", "{nothing: 1}"),
+    "train.replies.metric": _one_of("null", "accuracy", "accuracy", "macro_f1"),
     "train.early_stopping": lambda rng: _early_stopping(rng),
     "eval.parser": _one_of("null", "likelihood", "likelihood_per_token", "robust", "strict", "official", "none"),
     "eval.max_new_tokens": _one_of("1", "2", "3", "300"),

@@ -46,6 +46,40 @@
     });
   }
 
+  const find = document.getElementById("find");
+  if (find) {
+    const rows = [...document.querySelectorAll("tr[data-run]")];
+    const count = document.getElementById("find-count");
+    const narrow = () => {
+      const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+      count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+    };
+    document.getElementById("find-row").hidden = false;
+    // The words outlast a reload.
+    find.value = decodeURIComponent(location.hash.slice(1));
+    find.addEventListener("input", () => {
+      location.replace(`#${encodeURIComponent(find.value)}`);
+      narrow();
+    });
+    find.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+    narrow();
+    const ticked = () => rows.filter((row) => row.querySelector("input").checked).map((row) => row.dataset.run);
+    const chosen = document.getElementById("chosen");
+    const quoted = (name) => `'${name.replaceAll("'", "'\\''")}'`;
+    if (chosen) {
+      const before = chosen.textContent;
+      document.getElementById("compare").addEventListener("change", () => {
+        const names = ticked();
+        const verb = names.length === 2 ? "compare" : "report";
+        const command = `medtune ${verb} ${names.map(quoted).join(" ")} --out compared`;
+        chosen.textContent = names.length > 1 ? `In that folder: ${command}` : before;
+      });
+    }
+    const { refresh } = document.getElementById("runs").dataset;
+    if (refresh) setInterval(() => ticked().length || document.hidden || location.reload(), 1000 * refresh);
+  }
+
   const filters = document.getElementById("filters");
   if (filters) {
     const items = [...document.querySelectorAll("#gallery .item")];

@@ -1,0 +1,52 @@
+"""Counts what draws and pairs tell beside the loss: rewards by part, shares of right and unread replies, lengths."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from medtune.trainer.devices.ranks import told_by_all
+from medtune.trainer.rewards import Paid
+
+PREFIX = "reward/"
+FLAT = "flat_groups"
+"""The share of the questions whose draws were all paid alike, from which nothing is learnt."""
+
+
+class Watched:
+    """The sums of numbers by name on this rank, each with how many there were."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def add(self, name: str, value: float, *, of: int = 1) -> None:
+        """Adds a sum of some numbers."""
+        self._sums[name] = _added(self._sums.get(name), (value, of))
+
+    def paid(self, paid: Paid) -> None:
+        """Counts what a drawn reply was paid, and how it was read."""
+        self.add("total", paid.total)
+        for name, value in paid.parts.items():
+            self.add(name, value)
+        self.add("right", float(paid.drawn.score >= 1))
+        self.add("unread", float(paid.drawn.read is None))
+        self.add("unfinished", float(not paid.drawn.has_ended))
+        self.add("tokens", paid.drawn.num_tokens)
+
+    def of_loss(self, numbers: Mapping[str, Tensor]) -> None:
+        """Counts what the loss lets be watched of the replies that count."""
+        for name, number_N in numbers.items():
+            if number_N.numel():
+                self.add(name, float(number_N.double().sum()), of=number_N.numel())
+
+    def take(self) -> dict[str, float]:
+        """Returns the means over all ranks since the last call, as "reward/NAME"; every rank has to call it."""
+        found: dict[str, tuple[float, int]] = {}
+        for own in told_by_all(self._sums):
+            for name, sums in own.items():
+                found[name] = _added(found.get(name), sums)
+        self._sums = {}
+        return {f"{PREFIX}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
+
+
+def _added(one: tuple[float, int] | None, other: tuple[float, int]) -> tuple[float, int]:
+    return other if one is None else (one[0] + other[0], one[1] + other[1])
