@@ -1,6 +1,7 @@
 """`medtune export`: writes a run's model into a folder of its own, merged or as an adapter, proven and described."""
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,10 +9,11 @@ from pathlib import Path
 from typing import get_args
 
 import torch
+from huggingface_hub import EvalResult, ModelCardData
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.control_characters import without_controls
-from medtune.data.readable import without_paths
+from medtune.data.readable import spoken, without_paths
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.eval.data_label import UNKNOWN, DataLabel
 from medtune.eval.report.result_tables import gain_table
@@ -31,15 +33,22 @@ from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import ModelBlock, Recipe
 from medtune.trainer.runs.run_folder import RunFolder
 
+_HUB_DATA = "https://huggingface.co/datasets/"
+_HUB_LICENCES = frozenset({
+    "apache-2.0", "mit", "bsd-3-clause", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0",
+    "llama3", "llama3.1", "llama3.2", "gemma",
+})  # fmt: skip
+"""The licences that the hub knows by these names, as far as models here have them."""
+
 
 def model_card(written: WrittenExport, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
     """Returns the model card in Markdown, which names only the ends of paths; results are None without evaluation."""
     recipe = written.recipe
     benchmark, entry = find_benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name, recipe.model.weights)
-    base = adapter_base(recipe)
+    base, licence = adapter_base(recipe), _licence(recipe, entry)
     is_adapter = (folder / "adapter_config.json").is_file()
     lines = [
-        *_front_matter(written, base, is_adapter=is_adapter),
+        *_front_matter(written, base, results, licence=licence, name=name, is_adapter=is_adapter),
         f"# {escaped(name)}",
         "",
         f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research only; it is no "
@@ -60,12 +69,15 @@ def model_card(written: WrittenExport, results: RunData | None, *, label: DataLa
         "## Where it comes from",
         "",
         f"- base model: {escaped(without_paths(base.name))}, revision {base.revision or 'not pinned'}",
-        *(f"- {group}: {escaped(without_paths(text))}" for group, text in written.provenance.items()),
+        *(
+            f"- {part}: {escaped(without_paths(_began(recipe, part, text)))}"
+            for part, text in written.provenance.items()
+        ),
         *_origin(results),
         "",
         "## Terms",
         "",
-        f"- Weights that it was made from: {escaped(_licence(recipe, entry))}",
+        f"- Weights that it was made from: {escaped(licence)}",
         f"- Data that it was tuned on: {escaped(benchmark.licence)}. Find out what this licence asks of a model that "
         "was tuned on the data before you pass the model on.",
         "- The weights may reveal parts of the data that they were tuned on.",
@@ -81,12 +93,53 @@ def model_card(written: WrittenExport, results: RunData | None, *, label: DataLa
     return "\n".join(lines) + "\n"
 
 
-def _front_matter(written: WrittenExport, base: Base, *, is_adapter: bool) -> list[str]:
+def _front_matter(
+    written: WrittenExport, base: Base, results: RunData | None, *, licence: str, name: str, is_adapter: bool
+) -> list[str]:
+    """Returns what the hub reads of the card: base model, licence, data and scores."""
     is_local = Path(base.name).is_absolute() or Path(base.name).is_dir()
-    hub = [f"base_model: {base.name}"] if base.name.count("/") == 1 and not is_local else []
-    relation = [f"base_model_relation: {'adapter' if is_adapter else 'finetune'}"] if hub else []
-    library = "medtune" if not written.is_plain else "peft" if is_adapter else "transformers"
-    return ["---", f"library_name: {library}", *hub, *relation, "tags: [medical, vision-language]", "---", ""]
+    on_hub = base.name if base.name.count("/") == 1 and not is_local else None
+    benchmark = find_benchmark(written.recipe.data.benchmark)
+    data = benchmark.url.partition(_HUB_DATA)[2].strip("/")
+    known = licence.casefold()
+    card = ModelCardData(
+        library_name="medtune" if not written.is_plain else "peft" if is_adapter else "transformers",
+        base_model=on_hub,
+        base_model_relation=("adapter" if is_adapter else "finetune") if on_hub else None,
+        license=known if known in _HUB_LICENCES else "other",
+        license_name=None if known in _HUB_LICENCES else (re.sub(r"[^a-z0-9]+", "-", known).strip("-")[:60] or None),
+        datasets=[data] if data.count("/") == 1 else None,
+        pipeline_tag="image-text-to-text",
+        tags=["medical", "vision-language", "medtune"],
+        model_name=name if results else None,
+        eval_results=_scores(results) if results else None,
+    )
+    return ["---", *card.to_yaml().splitlines(), "---", ""]
+
+
+def _scores(run: RunData) -> list[EvalResult] | None:
+    results, overall = run.results, run.last.overall
+    if overall.value is None:
+        return None
+    simulated = f" ({run.label.provenance} data)" if run.label.provenance != "released" else ""
+    reach = f", 95 % interval {overall.ci95.low:.3f} to {overall.ci95.high:.3f}" if overall.ci95 else ""
+    score = EvalResult(
+        task_type="visual-question-answering",
+        dataset_type=results.benchmark,
+        dataset_name=f"{find_benchmark(results.benchmark).title} {results.benchmark_version}{simulated}",
+        dataset_split=str(run.setting("eval", "split")),
+        metric_type=run.primary,
+        metric_name=f"{spoken(run.primary)}, {overall.n} questions{reach}",
+        metric_value=round(overall.value, 4),
+    )
+    return [score]
+
+
+def _began(recipe: Recipe, part: str, text: str) -> str:
+    """Returns where a part's weights come from; what began at random and was trained is not random any more."""
+    tuned = {mode for stage in recipe.stages if (mode := getattr(getattr(stage.tuning, part, None), "mode", None))}
+    is_trained = text.startswith("random") and tuned - {"frozen"}
+    return f"trained in this run, from {text}" if is_trained else text
 
 
 def _results(run: RunData | None) -> list[str]:

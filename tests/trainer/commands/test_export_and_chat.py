@@ -5,9 +5,11 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
+from huggingface_hub import ModelCard
 
 import medtune
 from medtune.data.types import MediaGroup, Prediction, Request
@@ -62,8 +64,20 @@ def test_the_model_card_has_results_origin_and_terms(run: Path, tmp_path: Path) 
     results = json_of(run / "results.json")
     assert f"{results['phases']['final']['overall']['value']:.3f}" in card
     assert results["data_hash"] in card
-    for words in ("no medical device", "Apache-2.0", "- projector: random", "nano\\_busi\\_lora", "lora:"):
+    for words in (
+        "no medical device",
+        "Apache-2.0",
+        "- projector: trained in this run, from random",
+        "nano\\_busi\\_lora",
+        "lora:",
+    ):
         assert words in card
+    known: Any = ModelCard(card).data
+    (score,) = known.eval_results or []
+    assert (known.license, known.library_name, known.model_name) == ("apache-2.0", "medtune", "model")
+    assert (score.dataset_type, score.metric_type, score.dataset_split) == ("busi", "accuracy", "test")
+    assert score.metric_value == pytest.approx(results["phases"]["final"]["overall"]["value"], abs=1e-4)
+    assert score.dataset_name.endswith(f"({results['provenance']} data)")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
     assert main(["export", str(run), "--out", str(out)]) == 1
 
