@@ -119,7 +119,8 @@ def test_every_test_of_the_soak_belongs_to_one_of_its_parts() -> None:
 
 
 MOST_FILES = 15
-MAY_HOLD_MORE = {"medtune/models/sequence", "medtune/recipes"}
+# Each bench is a module, by whose name it is called.
+MAY_HOLD_MORE = {"medtune/models/sequence", "medtune/recipes", "bench"}
 
 
 def test_a_folder_holds_at_most_fifteen_files() -> None:

@@ -1,4 +1,4 @@
-"""Broken inputs of every kind are refused in a line that names them: a part of them here, 1,650 in the soak.
+"""Broken inputs of every kind are refused in a line that names them: a part of them here, 1,800 in the soak.
 
 An input that was once a fault of its own stands in the generator of its kind, so that it is drawn again.
 """
@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from tests.faults.film_files import film_files
 from tests.faults.harness import PLANTED, Broken, Generator, Tally, tried
 from tests.faults.picture_files import picture_files, series_folders
 from tests.faults.prepared_files import prepared_files
 from tests.faults.recipe_texts import recipe_texts
-from tests.faults.run_files import run_files
+from tests.faults.run_files import EXPORT_VERBS, RUN_VERBS, WEIGHTS_VERBS, run_files
 from tests.faults.saved_states import saved_states
 from tests.faults.server_replies import server_replies
 from tests.faults.system_errors import system_errors
@@ -29,13 +31,14 @@ from tests.soak import in_suites
 SHARES = {
     "recipes": (60, 300), "volumes": (80, 200), "replies": (80, 200), "prepared": (40, 150), "system": (8, 50),
     "pictures": (60, 250), "series": (30, 100), "films": (20, 100), "states": (20, 50), "runs": (0, 100),
-    "tables": (40, 150),
+    "tables": (40, 150), "exports": (0, 75), "weights": (0, 75),
 }  # fmt: skip
 """The inputs of each kind, here and in the soak; with a run to damage the soak alone has time."""
 HERE = [(kind, number) for kind, (number, _) in SHARES.items() if number]
 SOAK = [(kind, number) for kind, (_, number) in SHARES.items()]
 
 
+VERBS = {"runs": RUN_VERBS, "exports": EXPORT_VERBS, "weights": WEIGHTS_VERBS}
 RUN = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4", "eval.questions=6")
 
 
@@ -67,10 +70,17 @@ def test_a_broken_input_is_refused_in_a_line(
         "states": saved_states,
         "tables": table_files,
     }
-    if kind == "runs":
+    if kind in VERBS:
         whole, table = request.getfixturevalue("damaged_run")
+        if kind == "exports":
+            assert main(["export", str(whole), "--out", str(tmp_path / "exported"), "--no-proof"]) == 0
+            whole = tmp_path / "exported"
+        if kind == "weights":
+            write_nano(build_qwen25vl(), whole := tmp_path / "checkpoint", seed=0)
         settings = (f"data.root={prepared_tiny}", *RUN)
-        generators[kind] = partial(run_files, whole=whole, prepared=prepared_tiny, table=table, settings=settings)
+        generators[kind] = partial(
+            run_files, whole=whole, prepared=prepared_tiny, table=table, settings=settings, verbs=VERBS[kind]
+        )
     tally = tried(generators[kind], tmp_path, seed=number, number=number)
     print(f"{kind}: {tally}")
     assert tally.inputs == number

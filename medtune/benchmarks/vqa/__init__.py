@@ -68,6 +68,19 @@ def metrics() -> Mapping[str, Metric]:
     }
 
 
+def reply_score(row: ParsedReply) -> float:
+    """Returns what one reply is worth, 0 to 1: the F1 of its labels, within the tolerance or not, the F1 of its words.
+
+    Where options, labels or numbers without a tolerance are asked, it is right or not.
+    """
+    question = row.question
+    if question.answer_kind == "set" and not row.correct:
+        return label_sets.micro_f1().value([row])
+    if question.answer_kind == "number" and within_tolerance().covers(question):
+        return within_tolerance().value([row])
+    return float(row.correct) if question.answer_kind != "text" else token_f1().value([row])
+
+
 def verbatim() -> Metric:
     """Returns the share of open replies that are the true answer character by character, but for blanks at the ends.
 
@@ -226,6 +239,7 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=tables,
         judging=judge_task(),
+        reply_score=reply_score,
     )
 
 

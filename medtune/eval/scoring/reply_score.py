@@ -6,13 +6,13 @@ metric of another kind, such as corpus BLEU or macro F1, has a value for many re
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Prediction, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import Metric, ParsedReply
-from medtune.eval.scoring.parse_replies import parse
+from medtune.eval.scoring.parse_replies import parse, words_of
 from medtune.eval.statistics.column_sums import Sums
 
 OWN = "the benchmark's own score of a reply"
@@ -60,9 +60,10 @@ class ReplyScore:
         return next((name for name in names if _scores(self.benchmark.metrics[name], question)), None)
 
     def of(self, question: Question, prediction: Prediction) -> ScoredReply:
-        """Returns what a generated reply is worth, read by the benchmark's first parser."""
-        read = parse(question, prediction, self.benchmark)[next(iter(self.benchmark.parsers))]
-        row = ParsedReply(question, prediction, read)
+        """Returns what a generated reply is worth behind its thought, read by the benchmark's first parser."""
+        said = replace(prediction, text=words_of(prediction))
+        read = parse(question, said, self.benchmark)[next(iter(self.benchmark.parsers))]
+        row = ParsedReply(question, said, read)
         return ScoredReply(row, 0.0 if read is None else self._number(question)(row))
 
     def _number(self, question: Question) -> Callable[[ParsedReply], float]:

@@ -44,7 +44,7 @@ def read_generation(folder: Path) -> GenerationConfig | None:
         return None
     try:
         return GenerationConfig.from_dict(json_value(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
+    except Exception as error:
         raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
 
 

@@ -21,9 +21,10 @@ from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors, read_original
+from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading
-from medtune.models.weights.tokenizer import refuse_own_code
+from medtune.models.weights.tokenizer import refuse_no_length, refuse_own_code
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""
@@ -220,6 +221,7 @@ def read_processor(folder: Path, said: str) -> Any:
     processor = original.processor() if original else _read(AutoProcessor, folder, said, what=kept)
     if not hasattr(processor, "image_processor"):
         raise ValueError(f"{said}: no image processor; copy preprocessor_config.json beside config.json")
+    refuse_no_length(getattr(processor, "tokenizer", None), folder)
     if not getattr(processor, "chat_template", None):
         # Phi-4-multimodal's processor leaves the template to its tokenizer.
         processor.chat_template = PREFIX_TEMPLATE if marks_prefix(processor) else processor.tokenizer.chat_template
@@ -266,7 +268,6 @@ def _thinker_alone(folder: Path, said: str) -> dict[str, Any]:
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
         refuse_own_code(folder, said, error)
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{said}: cannot read its {what}: {reason}") from error
+        raise ValueError(f"{said}: cannot read its {what}: {why_unread(error)}") from error

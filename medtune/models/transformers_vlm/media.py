@@ -17,6 +17,7 @@ from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.volumes.read import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, Volume, require_kind
 from medtune.models.transformers_vlm.family import Pixels
+from medtune.models.weights.folder_check import why_unread
 
 
 class PicturesOrVideo:
@@ -87,8 +88,9 @@ class ProcessorTransform(PicturesOrVideo):
 def _refusing(what: str) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"{what} does not suit the model: {error}") from error
+    # A processor with odd settings raises any of these.
+    except (ValueError, RuntimeError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        raise ValueError(f"{what} does not suit the model: {why_unread(error)}") from error
 
 
 def as_video(processor: Any, video: Video, *, names: tuple[str, ...]) -> Pixels:

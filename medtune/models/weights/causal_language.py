@@ -16,6 +16,7 @@ from medtune.models.sequence.end_tokens import end_ids
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.smollm2 import LanguageModel
+from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, folder_name
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.releases.release_folder import release_folder
@@ -34,9 +35,9 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, dtype=loaded_type(folder, dtype)
         )
-    except (OSError, ValueError) as error:
+    except Exception as error:
         refuse_own_code(folder, str(folder), error)
-        raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
+        raise ValueError(f"{folder}: no language model that transformers can read: {why_unread(error)}") from error
     if weights_stay_unread():
         as_if_loaded(model, getattr(torch, dtype), AutoModelForCausalLM)
     return model
@@ -107,6 +108,6 @@ class LocalJudge:
 def _read(kind: Any, folder: Path, weights: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (OSError, ValueError) as error:
+    except Exception as error:
         refuse_own_code(folder, weights, error)
-        raise
+        raise ValueError(f"{weights}: transformers does not read it: {why_unread(error)}") from error

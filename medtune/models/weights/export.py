@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from safetensors.torch import load_file
 from torch import nn
 from transformers import PreTrainedConfig
 
@@ -32,6 +31,7 @@ from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.quantize import adapted_modules, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.folder_check import whole_tensors
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
 from medtune.models.weights.write_adapter import merged_layer
@@ -193,12 +193,10 @@ _TEXTS = ("provenance", "words", "about")
 
 
 def _read_parts(model: Model, folder: Path) -> None:
-    language = folder / LANGUAGE_FOLDER / _LANGUAGE_FILE
-    if not language.is_file():
-        raise ValueError(f"{language}: no such file; copy the exported folder again, with the folders in it")
+    language = whole_tensors(folder / LANGUAGE_FOLDER / _LANGUAGE_FILE)
     found = {
-        **load_file(folder / VISION_PROJECTOR_FILE),
-        **{f"language.{key}": t for key, t in load_file(language).items()},
+        **whole_tensors(folder / VISION_PROJECTOR_FILE),
+        **{f"language.{key}": tensor for key, tensor in language.items()},
     }
     state = model.state_dict()
     # Tied weights are written only once, under one of their names.

@@ -5,10 +5,14 @@ The code that a checkpoint brings itself (auto_map) transformers refuses, becaus
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medtune.data.files import json_file
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LONGEST = 300
 _AGAIN = "The file is damaged. Copy or download the folder again."
 _ATTENTION = ("attn_implementation", "experts_implementation")
 """Endings of the fields of a configuration that may name a repository with compiled code, which transformers would
@@ -42,6 +46,29 @@ def check_folder(folder: Path) -> None:
                     f"{config}: {field} is {value!r:.80}, a repository whose code would run here. medtune runs no code "
                     "that a checkpoint names: leave the field out in a copy of the folder"
                 )
+
+
+def why_unread(error: Exception) -> str:
+    """Returns in one line why a library could not read a file of a checkpoint; an error of the system is raised anew.
+
+    Whatever is wrong with a configuration, a tokenizer or weights, transformers raises any kind of error for it.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+    return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+
+
+def whole_tensors(path: Path) -> "dict[str, Tensor]":
+    """Returns the tensors of a safetensors file, which has to be there and whole."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; copy the folder again, with the folders in it")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a whole safetensors file ({error}). Copy the folder again.") from error
 
 
 def leads_out(name: str) -> bool:

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -32,6 +30,7 @@ from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.tuning.quantize import adapted_modules
 from medtune.models.weights.adapter_settings import CONFIG, read_settings, targets, value_of
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.folder_check import whole_tensors
 from medtune.models.weights.write_adapter import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 
 if TYPE_CHECKING:
@@ -191,9 +190,7 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     try:
         if path.name == _BINARY:
             return dict(torch.load(path, map_location="cpu", weights_only=True))
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
+        return whole_tensors(path)
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: no table of tensors alone; copy the adapter again ({error})") from error
 
@@ -343,7 +340,7 @@ def _copy_outside(model: Model, path: Path) -> list[str]:
     if not path.is_file():
         return []
     parameters = dict(model.named_parameters())
-    found = load_file(path)
+    found = whole_tensors(path)
     for name, tensor in found.items():
         if name not in parameters or parameters[name].shape != tensor.shape:
             raise ValueError(

@@ -13,6 +13,7 @@ from transformers import CONFIG_MAPPING, AutoTokenizer, LlamaTokenizer, PreTrain
 
 from medtune.data.json_text import json_value
 from medtune.models.sequence.template_limits import refuse_endless
+from medtune.models.weights.folder_check import why_unread
 
 SETTING = "trust_remote_code"
 
@@ -75,7 +76,7 @@ def _converted(folder: Path, pieces: SentencePieceProcessor, said: dict[str, Any
     named: dict[str, Any] = {f"{role}_token": pieces.id_to_piece(ids[role]) for role in unnamed}
     try:
         tokenizer: Any = LlamaTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **named)
-    except (OSError, ValueError, RecursionError) as error:
+    except Exception as error:
         raise _unreadable(folder, error) from error
     encode = tokenizer.backend_tokenizer.encode
     for text in _PROBES:
@@ -95,7 +96,7 @@ def _auto(folder: Path) -> PreTrainedTokenizerFast:
     how: dict[str, Any] = {} if known else {"config": PreTrainedConfig()}
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **how)
-    except (OSError, ValueError, RecursionError) as error:
+    except Exception as error:
         refuse_own_code(folder, str(folder), error)
         raise _unreadable(folder, error) from error
     return _of_tokenizers(folder, tokenizer)
@@ -105,14 +106,23 @@ def _of_tokenizers(folder: Path, tokenizer: object) -> PreTrainedTokenizerFast:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ValueError(f"{folder}: the tokenizer is not one of the tokenizers library; save it as {CONVERTED}")
     refuse_endless(tokenizer)
+    refuse_no_length(tokenizer, folder)
     return tokenizer
+
+
+def refuse_no_length(tokenizer: Any, folder: Path) -> None:
+    """Refuses a tokenizer whose longest text is no number, with which every text would be compared."""
+    if not isinstance(most := getattr(tokenizer, "model_max_length", 0), int | float):
+        raise ValueError(
+            f"{folder / _CONFIG}: model_max_length is {most!r:.60}; wanted a number. Copy the folder again."
+        )
 
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
     if isinstance(error, RecursionError):
         why = f"{_CONFIG} names the empty text as a token; give bos_token, eos_token and unk_token their names"
     else:
-        why = str(error)
+        why = why_unread(error)
     return ValueError(f"{folder}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) that can be read: {why}")
 
 

@@ -36,6 +36,7 @@ from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
+from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.loading_options import BLIND, DEFAULT, OF_VOLUMES, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder
 
@@ -206,8 +207,8 @@ def _config(where: str, revision: str | None) -> PreTrainedConfig:
     folder = release_folder(where, "model.language", revision=revision)
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{folder}: no language model that transformers can read: {why_unread(error)}") from error
     return config
 
 

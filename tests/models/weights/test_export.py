@@ -144,7 +144,7 @@ def test_an_export_of_another_model_is_refused(exported: Path) -> None:
 
 def test_half_an_export_is_refused(exported: Path) -> None:
     (exported / LANGUAGE_FOLDER / "model.safetensors").rename(exported / "elsewhere")
-    with pytest.raises(ValueError, match="no such file; copy the exported folder again"):
+    with pytest.raises(ValueError, match="no such file; copy the folder again"):
         assemble_model("nano_pocket", 0, Loading(weights=str(exported)))
 
 

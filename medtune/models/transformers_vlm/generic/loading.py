@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
@@ -111,7 +111,7 @@ def _family_here(where: str) -> str | None:
     told, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     if told.get("model_type") not in CONFIG_MAPPING:
         return None
-    return family_of(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+    return family_of(read_config(where, None))
 
 
 def from_checkpoint(where: str, loading: Loading) -> Assembled:

@@ -31,6 +31,7 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.adapter_settings import CONFIG, read_settings, spelled_out
 from medtune.models.weights.causal_language import read_language
+from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.key_map import KeyMap, Rule, Stored, check_published, load_published, open_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.releases.release_folder import Words, release_folder, system_prompt_of, weight_files
@@ -189,8 +190,9 @@ def _planned(folder: Path) -> PreTrainedModel:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{folder / 'config.json'}: no language model that transformers knows: {error}") from error
+    except Exception as error:
+        why = why_unread(error)
+        raise ValueError(f"{folder / 'config.json'}: no language model that transformers knows: {why}") from error
     return model
 
 
