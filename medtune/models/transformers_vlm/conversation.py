@@ -18,6 +18,7 @@ from medtune.data.types import Turn
 from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date
 from medtune.models.transformers_vlm.blank_media import blank_processor, hidden
+from medtune.models.weights.folder_check import why_unread
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""
@@ -173,7 +174,14 @@ class Conversations:
                 said = self.as_written(answer)
                 turns.append({"role": "assistant", "content": said if self._answers_as_text else [_text(said)]})
         batch: Any = turns if times == 1 else [turns] * times
-        return self.processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
+        try:
+            return self.processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
+        # A processor with odd settings raises any of these.
+        except (RuntimeError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            raise ValueError(
+                f"the model's processor cannot prepare a question: {why_unread(error)}. Do the numbers in its "
+                "processor_config.json or preprocessor_config.json fit the model?"
+            ) from error
 
 
 def _text(text: str) -> dict[str, Any]:
