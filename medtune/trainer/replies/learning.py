@@ -198,7 +198,7 @@ class ReplyLearning:
                 for one in mine
             ]
             for one in paid:
-                self.watched.paid(one)
+                self.watched.paid(one, patient_id=each.question.patient_id)
             found.append([(replied(each.layout, one.ids), of) for one, of in zip(mine, paid, strict=True)])
         return found
 

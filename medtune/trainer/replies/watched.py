@@ -1,9 +1,13 @@
 """Counts what draws and pairs tell beside the loss: rewards by part, shares of right and unread replies, lengths."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from medtune.data.types import Interval
+from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.intervals import statistic_interval
 from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.rewards import Paid
 
@@ -17,14 +21,16 @@ class Watched:
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, int]] = {}
+        self._paid: list[tuple[str, float]] = []
 
     def add(self, name: str, value: float, *, of: int = 1) -> None:
         """Adds a sum of some numbers."""
         self._sums[name] = _added(self._sums.get(name), (value, of))
 
-    def paid(self, paid: Paid) -> None:
-        """Counts what a drawn reply was paid, and how it was read."""
+    def paid(self, paid: Paid, *, patient_id: str) -> None:
+        """Counts what a drawn reply about a patient was paid, and how it was read."""
         self.add("total", paid.total)
+        self._paid.append((patient_id, paid.total))
         for name, value in paid.parts.items():
             self.add(name, value)
         self.add("right", float(paid.drawn.score >= 1))
@@ -39,13 +45,28 @@ class Watched:
                 self.add(name, float(number_N.double().sum()), of=number_N.numel())
 
     def take(self) -> dict[str, float]:
-        """Returns the means over all ranks since the last call, as "reward/NAME"; every rank has to call it."""
+        """Returns the means over all ranks since the last call, as "reward/NAME"; every rank has to call it.
+
+        That of the whole reward has its 95 % interval, with patients as clusters, where there are two or more.
+        """
         found: dict[str, tuple[float, int]] = {}
-        for own in told_by_all(self._sums):
-            for name, sums in own.items():
+        paid: list[tuple[str, float]] = []
+        for own_sums, own_paid in told_by_all((self._sums, self._paid)):
+            paid += own_paid
+            for name, sums in own_sums.items():
                 found[name] = _added(found.get(name), sums)
-        self._sums = {}
-        return {f"{PREFIX}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
+        self._sums, self._paid = {}, []
+        means = {f"{PREFIX}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
+        return means | _interval(paid)
+
+
+def _interval(paid: Sequence[tuple[str, float]]) -> dict[str, float]:
+    patients, totals = [patient for patient, _ in paid], [total for _, total in paid]
+    if len(set(patients)) < 2:
+        return {}
+    unbounded = Interval(-math.inf, math.inf)
+    low, high = statistic_interval(mean_of(totals), patients, right=None, bounds=unbounded)
+    return {f"{PREFIX}total_ci95_low": low, f"{PREFIX}total_ci95_high": high}
 
 
 def _added(one: tuple[float, int] | None, other: tuple[float, int]) -> tuple[float, int]:

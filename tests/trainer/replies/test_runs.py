@@ -22,8 +22,8 @@ DRAWS = ("train.loss.name=grpo", "train.loss.settings.beta=0.1", "train.replies.
          "eval.readings=[likelihood]")  # fmt: skip
 PAIRS = ("train.loss.name=dpo", "train.batch_size=3", "train.micro_batch_size=1", "eval.val_questions=2",
          "train.max_steps=2", "eval.readings=[likelihood]")  # fmt: skip
-WATCHED = {"clipped", "entropy", "flat_groups", "kl", "letters", "right", "tokens", "total", "unfinished",
-           "unread"}  # fmt: skip
+WATCHED = {"clipped", "entropy", "flat_groups", "kl", "letters", "right", "tokens", "total", "total_ci95_high",
+           "total_ci95_low", "unfinished", "unread"}  # fmt: skip
 """What a run over draws logs as "reward/NAME"."""
 
 
@@ -62,6 +62,8 @@ def test_a_run_over_draws_tells_what_they_were_paid(one_device: Path, curve: Cur
     assert {name for name in WATCHED if curve(one_device, f"reward/{name}")} == WATCHED
     assert len(curve(one_device, "reward/total")) == 2, "the second step of each pair learns from the same draws"
     assert len(curve(one_device, "reward/kl")) == 4
+    low, high = (curve(one_device, f"reward/total_ci95_{end}")[0] for end in ("low", "high"))
+    assert low < curve(one_device, "reward/total")[0] < high
     assert curve(one_device, "reward/kl")[0] == pytest.approx(0, abs=1e-6)
     assert curve(one_device, "reward/kl")[3] > 1e-6
     assert curve(one_device, "train/draws_per_s")[0] > 0
