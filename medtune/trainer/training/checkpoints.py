@@ -204,8 +204,11 @@ class SavedState(Callback):
     last one, because it saves the states of the others.
     """
 
-    def __init__(self, folder: RunFolder, facts: SavedFacts, train: TrainBlock, stop: StopRequest) -> None:
+    def __init__(
+        self, folder: RunFolder, facts: SavedFacts, train: TrainBlock, stop: StopRequest, *, steps_per_draw: int = 1
+    ) -> None:
         self._folder = folder
+        self._steps_per_draw = steps_per_draw
         self._facts = facts
         self._every_steps = train.save_every_steps
         self._every_minutes = train.save_every_minutes
@@ -233,6 +236,9 @@ class SavedState(Callback):
     ) -> None:
         """Saves a state if a stop was asked for or an interval has passed, and no validation follows."""
         if not step_done(trainer, batch_idx) or trainer.val_check_batch != NEVER:
+            return
+        if trainer.global_step % self._steps_per_draw:
+            # A state holds no draws, which the next step learns from again.
             return
         if self._stop.asked:
             # Lightning would validate once more before it stops.

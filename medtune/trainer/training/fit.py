@@ -32,6 +32,7 @@ from medtune.trainer.experiment.load_model import TrainableModel
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
+from medtune.trainer.losses import steps_per_draw
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.seen import asks_the_same
 from medtune.trainer.training.checkpoints import Checkpoints, ContinuedTraining, SavedState, ValidationSteps
@@ -321,7 +322,7 @@ def _callbacks(
         *([] if early is None else [early]),
         Checkpoints(experiment, planned, model, score=evaluation.score, early=early),
         *([] if decay is None else [WeightAverage(model.assembled.model, decay)]),
-        SavedState(folder, facts, recipe.train, stop),
+        SavedState(folder, facts, recipe.train, stop, steps_per_draw=steps_per_draw(planned.stage)),
     ]
 
 

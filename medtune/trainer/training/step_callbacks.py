@@ -22,6 +22,7 @@ from medtune.models.sharding.learning_values import held_values, value_pieces, w
 from medtune.models.weights.divided_files import Piece
 from medtune.trainer.devices.ranks import state_timeout, stopping_signal
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.losses import steps_per_draw
 from medtune.trainer.recipe import early_stopping
 from medtune.trainer.throughput import Throughput, throughput_said
 from medtune.trainer.training.lightning_module import FineTuning
@@ -55,8 +56,9 @@ class ValidationStoppedError(Exception):
 class StepLog(Callback):
     """Logs the loss and the pace of the steps, and stops the training when a signal has asked any rank to.
 
-    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on. The pace is
-    printed before each validation.
+    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on; where steps
+    learn from the same draws, after the last of them, as no state holds draws. The pace is printed before each
+    validation.
 
     Args:
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
@@ -70,6 +72,7 @@ class StepLog(Callback):
         self._every_steps = experiment.recipe.log.every_steps
         self._timeout_minutes = experiment.recipe.train.timeout_minutes
         self._stop = stop
+        self._steps_per_draw = steps_per_draw(planned.stage)
         self._left = experiment.left
         self._say = experiment.say
         self._logged, self._validated = Throughput(), Throughput()
@@ -132,7 +135,7 @@ class StepLog(Callback):
         self._stop_together(trainer)
 
     def _stop_together(self, trainer: pl.Trainer) -> None:
-        if stopping_signal():
+        if trainer.global_step % self._steps_per_draw == 0 and stopping_signal():
             self._stop.asked = True
             trainer.should_stop = True
 

@@ -1,12 +1,15 @@
 """Runs that learn from draws and pairs: the same on any devices and after a kill, and what cannot work is refused."""
 
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from medtune.trainer.commands.cli import main
+from medtune.trainer.runs.run_folder import RunFolder
 from tests.soak import in_suites
 from tests.trainer.conftest import Curve, Nano, Told, same_weights, weights_apart
 
@@ -96,6 +99,25 @@ def test_a_run_that_was_killed_draws_and_learns_the_same(
     assert same_weights(whole, killed)
     for name in ("reward/total", "reward/kl", "train/loss"):
         assert curve(killed, name) == curve(whole, name), name
+
+
+@pytest.mark.slow
+def test_a_run_that_was_asked_to_stop_between_two_steps_of_the_same_draws_goes_on_alike(
+    rewarded: Rewarded, tmp_path: Path, curve: Curve
+) -> None:
+    settings = (*DRAWS, "train.replies.num_iterations=3", "train.max_steps=12", "eval.every_steps=3")
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    rewarded.finished("train", whole, *settings)
+    process, deadline = rewarded.process("train", stopped, *settings), time.monotonic() + 300
+    while not (stopped / "metrics.csv").is_file() or len(curve(stopped, "train/loss")) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=300)
+    assert RunFolder(stopped).saved_step() % 3 == 0
+    rewarded.finished("train", stopped, *settings, extra=("--resume",))
+    assert same_weights(whole, stopped)
+    assert curve(stopped, "reward/total") == curve(whole, "reward/total")
 
 
 def test_pairs_of_options_are_learnt_and_the_better_gains(nano: Nano, tmp_path: Path, curve: Curve) -> None:
