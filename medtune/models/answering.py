@@ -143,8 +143,8 @@ class LocalAnswerer:
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
             replies = [each for each in asked if each.request.reading == "generation" and each.target is None]
             options = [each for each in asked if each.request.reading == "likelihood" or each.target is not None]
-            said = [each.prediction for each in self.replies(replies, encoded)]
-            return [*self._likelihoods(options, encoded), *said]
+            likelihoods = list(self._likelihoods(options, encoded))
+            return [*likelihoods, *(each.prediction for each in self.replies(replies, encoded))]
 
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):

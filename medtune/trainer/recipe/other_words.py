@@ -83,7 +83,8 @@ def key_meant(key: str, value: object, known: Collection[str], root: type) -> st
     paths = [*paths_of(root)]
     if (meant := KEYS.get(words[-1])) and any(path.startswith("model.") for path in paths):
         return f" What other tools call {'.'.join(words)!r} is {meant}."
-    same = [path for path in paths if path.rpartition(".")[2] == words[-1]]
+    # Of several the one of a whole block is meant sooner than one of a part.
+    same = sorted((path for path in paths if path.rpartition(".")[2] == words[-1]), key=lambda path: path.count("."))
     if near := catalog.nearest(key, known, cutoff=_SURE):
         return near
     if same:

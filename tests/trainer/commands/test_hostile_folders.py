@@ -103,6 +103,7 @@ def commands_over(folder: Path, beside: Path, prepared: Path) -> dict[str, list[
             of("explain", folder, *_first_id(folder)),
         ],
         "judge": [of("judge", folder)],
+        "view": [of("view", folder)],
         "power": [["power", "--gain", "0.1", "--run", str(folder)]],
         "doctor": [of("doctor", recipe)],
         "validate": [of("validate", recipe), over("checkpoint", "validate")[:2] + over("checkpoint")[4:]],

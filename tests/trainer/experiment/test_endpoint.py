@@ -176,7 +176,8 @@ def test_one_table_with_a_model_of_this_machine(
     out = shown(main(["compare", str(local), str(served)]))
     assert "log-likelihood: n/a for served (zero-shot); generations of both are read by" in out
     assert main(["report", str(local), str(served), "--out", str(tmp_path / "both")]) == 0
-    (row,) = [line for line in (tmp_path / "both" / "report.md").read_text().splitlines() if "served-7b" in line]
+    written = (tmp_path / "both" / "report.md").read_text().splitlines()
+    (row,) = [line for line in written if "served-7b" in line and "robust" in line]
     assert row.split("|")[-3].strip() == "n/a"
 
 

@@ -179,8 +179,6 @@ def _cells(folder: Path, path: Path) -> dict[str, str] | LeftOut:
     """Returns the cell that names a medium, or why it is none."""
     if not path.exists():
         return LeftOut("a link to a file that is not there")
-    if path.is_file() and not path.stat().st_size:
-        return LeftOut("an empty file")
     is_film = False
     if path.is_file() and (path.name.lower().endswith(_DICOM) or not path.suffix) and is_dicom(path):
         if is_directory(path) or holds_no_pixels(path):
@@ -197,7 +195,7 @@ def _is_scan(folder: Path) -> bool:
 
 
 def _all_media(folder: Path) -> Iterator[Row | RowError | LeftOut]:
-    """Yields a row for each image, film or scan under a folder, however deep."""
+    """Yields a row for each image, film or scan under a folder, however deep; of one that is empty, its row says so."""
     number = 0
     for above, inner, _ in os.walk(folder):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
@@ -216,7 +214,8 @@ def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | 
         if (mask := _MASK.fullmatch(path.stem)) is not None and mask[1] in stems:
             yield LeftOut("a mask beside its image")
         elif path in media:
-            cells = _cells(folder, path)
+            is_empty = path.is_file() and not path.stat().st_size
+            cells = LeftOut("an empty file") if is_empty else _cells(folder, path)
             known = {_CLASS: each.label, _PATIENT: each.patient}
             yield cells if isinstance(cells, LeftOut) else Row(place, {**cells, **known})
         elif not _is_patient(path):
