@@ -24,9 +24,11 @@ _GIB = 2**30
 
 
 def names() -> list[str]:
-    """Returns the names of all benches: the modules beside this one."""
-    found = (path.stem for path in Path(__file__).parent.glob("*.py"))
-    return sorted(name for name in found if not name.startswith("_"))
+    """Returns the names of all benches: the modules beside this one, and the folders that define `bench`."""
+    here = Path(__file__).parent
+    found = [path.stem for path in here.glob("*.py") if not path.name.startswith("_")]
+    folders = [path.parent.name for path in here.glob("*/__init__.py") if "\ndef bench(" in path.read_text("utf-8")]
+    return sorted([*found, *folders])
 
 
 def find(name: str) -> Bench:

@@ -119,8 +119,7 @@ def test_every_test_of_the_soak_belongs_to_one_of_its_parts() -> None:
 
 
 MOST_FILES = 15
-# Each bench is a module, by whose name it is called.
-MAY_HOLD_MORE = {"medtune/models/sequence", "medtune/recipes", "bench", "tests/bench"}
+MAY_HOLD_MORE = {"medtune/models/sequence", "medtune/recipes"}
 
 
 def test_a_folder_holds_at_most_fifteen_files() -> None:

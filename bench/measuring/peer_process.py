@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 ENVIRONMENTS = Path(".peers")
-"""The folder of the environments, in the working directory; `make bench-peers` builds them."""
+"""The folder of the environments, in the working directory; `make bench-peers` and `make bench-rewards` build them."""
+_TARGETS = {"trl": "bench-rewards"}
+"""The target that builds an environment, where it is not bench-peers."""
 _TOLD = 2000
 """Characters of a failed peer's output that are shown."""
 
@@ -28,8 +30,8 @@ def python_of(name: str) -> Path:
     python = ENVIRONMENTS / name / "bin" / "python"
     if not (ENVIRONMENTS / name / ".ready").is_file() or not python.is_file():
         raise FileNotFoundError(
-            f"{python}: the environment of this peer is not built; run `make bench-peers` in the repository, which "
-            "builds both environments (about 11 GB) and runs this bench"
+            f"{python}: the environment of this peer is not built; run `make {_TARGETS.get(name, 'bench-peers')}` in the "
+            "repository, which builds it (about 6 GB) and runs this bench"
         )
     return python
 

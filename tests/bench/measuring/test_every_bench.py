@@ -8,12 +8,12 @@ import pytest
 
 from bench.__main__ import find, names
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("name", names())
 def test_bench_says_what_it_measures_and_takes_a_subject(name: str) -> None:
-    tree = ast.parse((REPOSITORY / "bench" / f"{name}.py").read_text("utf-8"))
+    tree = ast.parse(Path(inspect.getfile(find(name))).read_text("utf-8"))
     assert (ast.get_docstring(tree) or "").partition("\n")[0].endswith((".", ":"))
     assert list(inspect.signature(find(name)).parameters) == ["subject"]
     assert (REPOSITORY / "tests" / "bench" / f"test_{name}.py").is_file(), "its ways are compared small"
