@@ -29,9 +29,10 @@ def python_of(name: str) -> Path:
     """Returns the Python of the environment of that name."""
     python = ENVIRONMENTS / name / "bin" / "python"
     if not (ENVIRONMENTS / name / ".ready").is_file() or not python.is_file():
+        target = _TARGETS.get(name, "bench-peers")
         raise FileNotFoundError(
-            f"{python}: the environment of this peer is not built; run `make {_TARGETS.get(name, 'bench-peers')}` in the "
-            "repository, which builds it (about 6 GB) and runs this bench"
+            f"{python}: the environment of this peer is not built; run `make {target}` in the repository, which builds "
+            "what it needs (about 6 GB each) and runs the bench"
         )
     return python
 
