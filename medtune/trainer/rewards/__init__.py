@@ -42,9 +42,22 @@ class WeighedRewards:
     scores: Sequence[ReplyScore]
     weights: Mapping[str, float]
 
-    def of(self, member: int, question: Question, prediction: Prediction, *, num_tokens: int, most: int) -> "Paid":
-        """Returns what a drawn reply is paid."""
-        scored = self.scores[member].of(question, prediction)
+    def of(
+        self,
+        member: int,
+        question: Question,
+        prediction: Prediction,
+        *,
+        num_tokens: int,
+        most: int,
+        verdict: str | None = None,
+    ) -> "Paid":
+        """Returns what a drawn reply is paid.
+
+        Args:
+            verdict: A judge's reply, where the drawn one waited for it.
+        """
+        scored = self.scores[member].of(question, prediction, verdict=verdict)
         drawn = DrawnReply(
             text=prediction.text or "",
             read=scored.row.parsed,

@@ -28,6 +28,7 @@ from medtune.models.tuning.plan import Tuning
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.judging import SPENDING
 from medtune.trainer.experiment.load_model import TrainableModel
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.launch.started import Started
@@ -230,7 +231,7 @@ def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, lo
     recipe, stage, folder = experiment.recipe, planned.stage, experiment.folder
     module = FineTuning(model.assembled, stage, train=recipe.train, answers=recipe.eval, chosen=recipe.model)
     opened = OpenedData(recipe, experiment.prepared, experiment.benchmark, experiment.training_sets)
-    data = QuestionData(opened, module, stage, limit=experiment.limit)
+    data = QuestionData(opened, module, stage, limit=experiment.limit, spending=experiment.folder.root / SPENDING)
     stop = StopRequest()
     if recipe.train.divides_weights:
         # The narrow copy of each weight that learns would be kept until the end of a pass, that is, a whole model.

@@ -263,6 +263,11 @@ class FineTuning(pl.LightningModule):
         else:
             self._losses.read(step=self.global_step + 1)
 
+    def on_fit_end(self) -> None:
+        """Lets go of the judge of draws."""
+        if self.replies is not None and self.replies.judge is not None:
+            self.replies.judge.close()
+
     def take_watched(self) -> dict[str, float]:
         """Returns what draws and pairs told since the last call, as "reward/NAME"; every rank has to call it."""
         return {} if self.replies is None else self.replies.watched.take()
