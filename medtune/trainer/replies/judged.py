@@ -21,7 +21,7 @@ class JudgedText(NamedTuple):
     words: str  # The text behind the thought, which is not empty.
 
 
-class _Asked(NamedTuple):
+class _JudgedKey(NamedTuple):
     """What a judge is shown of a text; equal ones get one verdict."""
 
     member: int
@@ -44,21 +44,21 @@ class DrawJudge:
         self._tasks = tasks
         self._stack = ExitStack()
         self._judge: Judge | None = None
-        self._known: dict[_Asked, str | None] = {}
+        self._known: dict[_JudgedKey, str | None] = {}
 
     def verdicts(self, texts: Sequence[JudgedText]) -> list[str | None]:
         """Returns the judge's reply to each text of this rank, None where it gave no usable one.
 
         Every rank has to call it. An error of the judge, such as a cap that is reached, is raised on all of them.
         """
-        mine = {_Asked(each.member, each.question.id, each.words): each for each in texts}
+        mine = {_JudgedKey(each.member, each.question.id, each.words): each for each in texts}
         asked = [(key, self._request(each)) for key, each in mine.items() if key not in self._known]
         everywhere = {key: request for each in told_by_all(asked) for key, request in each}
         found, error = told_by_first(self._ask(everywhere))
         if error is not None:
             raise ValueError(f"train.replies.judge: {error}")
         self._known |= found
-        return [self._known[_Asked(each.member, each.question.id, each.words)] for each in texts]
+        return [self._known[_JudgedKey(each.member, each.question.id, each.words)] for each in texts]
 
     def close(self) -> None:
         """Ends the judge's connections and says what was asked and spent."""
@@ -70,7 +70,7 @@ class DrawJudge:
         key = PredictionKey(each.question.id, "image", "generation", 0)
         return JudgeRequest(key, system, task.user(each.question, each.words), task.schema)
 
-    def _ask(self, asked: Mapping[_Asked, JudgeRequest]) -> tuple[dict[_Asked, str | None], str | None]:
+    def _ask(self, asked: Mapping[_JudgedKey, JudgeRequest]) -> tuple[dict[_JudgedKey, str | None], str | None]:
         """Returns the verdicts, and why there are none; only the first rank asks."""
         if not asked or (dist.is_initialized() and dist.get_rank() != 0):
             return {}, None
@@ -79,10 +79,10 @@ class DrawJudge:
         except (ValueError, OSError, torch.OutOfMemoryError) as error:
             return {}, str(error)
 
-    def _verdicts(self, asked: Mapping[_Asked, JudgeRequest]) -> dict[_Asked, str | None]:
+    def _verdicts(self, asked: Mapping[_JudgedKey, JudgeRequest]) -> dict[_JudgedKey, str | None]:
         if self._judge is None:
             self._judge = self._stack.enter_context(self._opened())
-        found: dict[_Asked, str | None] = {}
+        found: dict[_JudgedKey, str | None] = {}
         for member in {key.member for key in asked}:
             task, _ = self._task(member)
             # A judge tells texts apart by their number.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from medtune.data.seeding import stable_int
-from medtune.data.types import Request
+from medtune.data.types import Question, Request
 from medtune.eval.scoring.parse_replies import words_of
 from medtune.models.answering import LaidOutRequest, LocalAnswerer, Replied
 from medtune.models.contract import Assembled, Encoded, parameters_of_parts
@@ -47,7 +47,14 @@ class _Chosen(NamedTuple):
     advantage: float
 
 
-class _Asked(NamedTuple):
+class PaidDraw(NamedTuple):
+    """A reply that was drawn to a question."""
+
+    question: Question
+    paid: Paid
+
+
+class _DrawnTo(NamedTuple):
     """A question with the draws to it."""
 
     prompt: AskedPrompt
@@ -137,7 +144,7 @@ class ReplyLearning:
         self,
         batch: PromptBatch,
         encoded: Encoded | None,
-        said: Sequence[_Asked],
+        said: Sequence[_DrawnTo],
         verdicts: Mapping[_Place, str | None],
         device: torch.device,
         turns: Turns | None,
@@ -146,6 +153,7 @@ class ReplyLearning:
         spare: list[_Shown] = list(zip(batch.shown[len(batch.groups) :], batch.borrowed, strict=True))
         if self._draws:
             paid = self._paid(said, verdicts)
+            self._count(said, paid, verdicts)
             waiting = iter(paid)
             groups = [[chosen for _ in group for chosen in self._of_question(next(waiting))] for group in batch.groups]
             # A pass has to read something, so that all devices run the same layers.
@@ -182,7 +190,7 @@ class ReplyLearning:
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)
 
-    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[_Asked]:
+    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[_DrawnTo]:
         """Returns the questions of the groups that count with the draws to each."""
         settings = self._settings
         asked = [(each, shown) for group, shown in zip(batch.groups, batch.shown, strict=False) for each in group]
@@ -204,9 +212,21 @@ class ReplyLearning:
         # Members of a mixture may have questions of one id.
         said = {id(each.request): each for each in answerer.replies(requests, encoded)}
         draws = iter(said[id(each.request)] for each in requests)
-        return [_Asked(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
+        return [_DrawnTo(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
 
-    def _verdicts(self, said: Sequence[_Asked]) -> Mapping[_Place, str | None]:
+    def drawn(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> list[PaidDraw]:
+        """Returns draws to prompts with what they are paid, which nothing is learnt from and which are not counted.
+
+        Every rank has to call it with the same prompts.
+        """
+        with self._unchanged():
+            with lock_step(self._assembled.model, in_turns=in_turns):
+                encoded = None if batch.media is None else self._assembled.model.encode(batch.media)
+                said = self._said(batch, encoded, device)
+            paid = self._paid(said, self._verdicts(said))
+        return [PaidDraw(each.prompt.question, one) for each, row in zip(said, paid, strict=True) for _, one in row]
+
+    def _verdicts(self, said: Sequence[_DrawnTo]) -> Mapping[_Place, str | None]:
         """Returns the judge's replies to the draws that wait for one; every rank has to call it with its own."""
         if self.judge is None or self.rewards is None:
             return {}
@@ -216,12 +236,9 @@ class ReplyLearning:
             for number, one in enumerate(draws)
             if self.rewards.scores[prompt.member].waits_for_judge(prompt.question, one.prediction)
         }
-        verdicts = self.judge.verdicts([*waiting.values()])
-        for each in verdicts:
-            self.watched.add("unjudged", float(each is None))
-        return dict(zip(waiting, verdicts, strict=True))
+        return dict(zip(waiting, self.judge.verdicts([*waiting.values()]), strict=True))
 
-    def _paid(self, said: Sequence[_Asked], verdicts: Mapping[_Place, str | None]) -> list[list[tuple[Layout, Paid]]]:
+    def _paid(self, said: Sequence[_DrawnTo], verdicts: Mapping[_Place, str | None]) -> list[list[tuple[Layout, Paid]]]:
         """Returns the draws to each question with what they are paid."""
         rewards, most = self.rewards, self._settings.max_new_tokens
         assert rewards is not None
@@ -233,10 +250,20 @@ class ReplyLearning:
                            verdict=verdicts.get((place, number)))
                 for number, one in enumerate(draws)
             ]  # fmt: skip
-            for each in paid:
-                self.watched.paid(each, patient_id=question.patient_id)
             found.append([(replied(prompt.layout, one.ids), each) for one, each in zip(draws, paid, strict=True)])
         return found
+
+    def _count(
+        self,
+        said: Sequence[_DrawnTo],
+        paid: Sequence[Sequence[tuple[Layout, Paid]]],
+        verdicts: Mapping[_Place, str | None],
+    ) -> None:
+        for verdict in verdicts.values():
+            self.watched.add("unjudged", float(verdict is None))
+        for each, row in zip(said, paid, strict=True):
+            for _, one in row:
+                self.watched.paid(one, patient_id=each.prompt.question.patient_id)
 
     def _of_question(self, draws: Sequence[tuple[Layout, Paid]]) -> list[_Chosen]:
         totals = [paid.total for _, paid in draws]
