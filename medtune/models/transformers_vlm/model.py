@@ -30,6 +30,9 @@ from medtune.models.transformers_vlm.family import EncodedItems, Pixels, Step, W
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.tuning.plan import PartName
 
+SEGMENTS = "medtune_segments_like_flash"
+"""Name of the attention. transformers hands all patches with their boundaries to functions whose name holds "flash"."""
+
 
 class TransformersVlm(Model):
     """An unchanged model of transformers, run through the wiring of its family.
@@ -256,10 +259,6 @@ def _next_step(step: Step, ids_B: Tensor) -> Step:
         attends_BLS=step.attends_BLS[:, -1:],
         spans=step.spans,
     )
-
-
-SEGMENTS = "medtune_segments_like_flash"
-"""Name of the attention. transformers hands all patches with their boundaries to functions whose name holds "flash"."""
 
 
 class _Run(NamedTuple):
