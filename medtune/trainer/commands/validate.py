@@ -265,12 +265,28 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
             print(f"           look-alikes: {line}")
     for note in prepared.manifest.warnings:
         print(f"           {note}")
+    if training and (alone := _shares_nothing(data)):
+        print(f"shares     {alone}")
     if recipe.model.crop_organs is not None:
         print(f"sees       {crop_said(group for split in SPLITS for group in prepared.groups(split))}")
     print(f"scores     {_scored(data)}")
     if data.recipe.eval.judge is not None:
         print(f"judge      {_judged(data, data.recipe.eval.judge)}")
     return data
+
+
+def _shares_nothing(data: OpenedData) -> str:
+    """Returns what it costs that no two questions share the reading of what they are about; "" where some do."""
+    if data.recipe.train.group_questions != 1:
+        return ""
+    groups = [group for each in data.training_sets for group in each.prepared.groups("train") if group.media]
+    asked = sum(len(group.questions) for group in groups)
+    if asked == len(groups):
+        return ""
+    return (
+        f"WARNING: nothing in training, as train.group_questions is 1: {len(groups):,} pictures or scans are read for "
+        f"each of their {asked:,} questions. A larger number reads each once for so many; divide train.batch_size by it"
+    )
 
 
 def _judged(data: OpenedData, judge: JudgeSettings) -> str:
