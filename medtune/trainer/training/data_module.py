@@ -141,6 +141,7 @@ class QuestionData(pl.LightningDataModule):
         plan = self._plan()
         # Where weights are divided, a step follows from what a pass runs.
         both_kinds = learns_from_media_alone(self._stage) or divides_weights(trainer.strategy)
+        self._module.model.kept.begin_training(comes_again=self._comes_again(plan))
         make = None
         if self._module.replies is not None:
             make = PromptMaker(self._stage)
@@ -185,6 +186,15 @@ class QuestionData(pl.LightningDataModule):
         trainer = self._its_trainer()
         epochs = math.inf if trainer.max_epochs in (None, -1) else trainer.max_epochs * self._plan().epoch_steps
         return min(epochs, math.inf if trainer.max_steps == -1 else trainer.max_steps)
+
+    def _comes_again(self, plan: _TrainPlan) -> bool:
+        """Returns whether training shows the same pixels more than once, so that keeping features may pay."""
+        mixture = self._mixture
+        if mixture.augment:
+            return False
+        drawn = self.num_steps() * len(plan.order.step_groups(0))
+        is_split = self._opened.recipe.train.group_questions is not None
+        return is_split or drawn > sum(len(member.groups) for member in mixture.members)
 
     @cached_property
     def _mixture(self) -> Mixture:
