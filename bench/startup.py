@@ -45,6 +45,11 @@ LIMITS: Sequence[tuple[str, str, float]] = (
     ("medtune power, ready", _PARSED.format("power"), 0.7),
 )
 """What is measured, its program, and the CPU seconds that it may take (our own choice)."""
+MEASURES = (
+    "constraints.txt", "medtune/trainer/commands/cli.py", "medtune/trainer/commands/start.py",
+    "medtune/trainer/commands/validate.py", "medtune/trainer/experiment/run.py", "medtune/trainer/launch/imports.py",
+)  # fmt: skip
+"""What a start goes through, beside the modules that are imported here."""
 IMPORTS_S, VALIDATE_S, RUN_S = 5.9, 8.0, 12.0
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
