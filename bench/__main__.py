@@ -14,6 +14,7 @@ from typing import cast
 
 from bench.measuring.measured import Bench, Limit, Measured, timed
 from bench.recorded.code import code_of
+from bench.recorded.pages import write_pages
 from bench.recorded.records import lines as record_lines
 from medtune.data.catalog import nearest
 from medtune.eval.predictions.files import replace_file
@@ -47,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help=f"The bench to run, one of {', '.join(names())}; or {RECORDS}, which runs none and says how old each record "
-        "of docs/bench is.",
+        help=f"The bench to run, one of {', '.join(names())}; or {RECORDS}, which runs none, writes the page "
+        "docs/bench/README.md and README's table from the records there, and says how old each is.",
     )
     parser.add_argument(
         "subject",
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.name == RECORDS:
+        write_pages()
         print("\n".join(record_lines()))
         return 0
     try:

@@ -51,6 +51,7 @@ MEASURES = (
 )  # fmt: skip
 """What a start goes through, beside the modules that are imported here."""
 IMPORTS_S, VALIDATE_S, RUN_S = 5.9, 8.0, 12.0
+_FORGOTTEN = ", files not in memory"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -100,9 +101,6 @@ def measured(
             for (title, _, at_most), found in zip(programs, cpu_s, strict=True)
         ),
     )
-
-
-_FORGOTTEN = ", files not in memory"
 
 
 def _whole_commands(folder: Path, *, steps: int) -> list[tuple[str, list[str], float]]:

@@ -6,7 +6,7 @@ A record may lag behind: a small change of measured code does not ask for all be
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ FOLDER = ROOT / "docs" / "bench"
 DAYS = 14
 """How long the code may have changed after a record (our own choice)."""
 ELSEWHERE = ("full_size",)
-"""Benches that need a GPU: their records say what was measured when one was lent, and the page says how old they are."""
+"""Benches that need a GPU: their records say what was measured when one was lent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,19 @@ class Record:
     day: date
     machine: Mapping[str, Any]
     code: Mapping[str, str]  # The files that were measured, each with a hash; none in a record before 2026-11-30.
+    subject: str  # What was measured, and under which conditions.
+    note: str  # What is known to be wrong with the figures; "" if nothing is.
+    ways: Sequence[Mapping[str, Any]]
+    limits: Sequence[Mapping[str, Any]]
     ratios: Mapping[str, float]
 
     def changed(self) -> list[str]:
         """Returns the measured files that are not as they were."""
         return changed(self.code, self.name)
+
+    def where(self) -> str:
+        """Returns the devices that it was measured on, in words."""
+        return ", ".join(self.machine["gpus"]) or f"{self.machine['processor']}, {self.machine['cores']} cores"
 
     def lag(self) -> int:
         """Returns the days from this record to the last commit that changed what it measured; 0 if nothing has."""
@@ -46,8 +54,18 @@ def records(folder: Path = FOLDER) -> Iterator[Record]:
     """Yields the records of a folder, by their names."""
     for file in sorted(folder.glob("*.json")):
         read = json.loads(file.read_text("utf-8"))
-        day = date.fromisoformat(read["date"])
-        yield Record(read["bench"], file, day, read["machine"], read.get("code", {}), read["ratios"])
+        yield Record(
+            name=read["bench"],
+            file=file,
+            day=date.fromisoformat(read["date"]),
+            machine=read["machine"],
+            code=read.get("code", {}),
+            subject=read["subject"],
+            note=read.get("note", ""),
+            ways=read["ways"],
+            limits=read["limits"],
+            ratios=read["ratios"],
+        )
 
 
 def last_change(files: list[str]) -> date:
@@ -71,10 +89,8 @@ def lines(folder: Path = FOLDER) -> list[str]:
     said = []
     for record in records(folder):
         since = record.changed()
-        cores = f"{record.machine['processor']}, {record.machine['cores']} cores"
-        where = ", ".join(record.machine["gpus"]) or cores
         age = "as measured"
         if since:
             age = f"{len(since)} of {len(record.code) or 'its'} files changed since, the last {record.lag()} days later"
-        said.append(f"{record.file.stem:26} {record.day}  {where}: {age}")
+        said.append(f"{record.file.stem:26} {record.day}  {record.where()}: {age}")
     return said
