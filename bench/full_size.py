@@ -34,6 +34,8 @@ BATCH_TOKENS = 16_384
 MEMORY_GB = 80.0
 """The limit of memory in GB: that of the smallest GPU on which the models' papers train."""
 
+NUM_PATIENTS = 16
+
 
 class Targets(NamedTuple):
     """The speedups that sharing has to reach: the ratio of the time without sharing to the time with it."""
@@ -44,7 +46,6 @@ class Targets(NamedTuple):
 
 TARGETS: Mapping[MediaKind, Targets] = {"volume": Targets(8.0, 3.0), "image": Targets(4.0, 1.3)}
 """The targets by kind of media. They differ because benchmarks ask many questions about a CT and few about an image."""
-NUM_PATIENTS = 16
 
 
 def bench(subject: str | None) -> Measured:

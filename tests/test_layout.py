@@ -150,3 +150,40 @@ def test_a_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).add(file)
     assert {name for name, files in found.items() if len(files) > 1} - NAMED_TWICE == set()
+
+
+def constants_behind(tree: ast.Module) -> list[str]:
+    """The constants that stand behind the first function or class, though they need nothing that the module defines."""
+    needed: set[str] = set()
+    behind: list[str] = []
+    for statement in tree.body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                needed.add(name)
+            case ast.Assign() | ast.AnnAssign() if needed:
+                names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+                own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+                if needed & {node.id for node in names}:
+                    needed |= own
+                else:
+                    behind += sorted(own)
+            case ast.If() | ast.Try() | ast.For() | ast.With() if needed:
+                needed |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            case _:
+                pass
+    return behind
+
+
+def test_constants_stand_on_top() -> None:
+    behind = {
+        str(file.relative_to(ROOT)): found
+        for room in ("medtune", "bench")
+        for file in (ROOT / room).rglob("*.py")
+        if (found := constants_behind(ast.parse(file.read_text("utf-8"))))
+    }
+    assert behind == {}
+
+
+def test_a_constant_behind_a_function_would_be_found() -> None:
+    tree = ast.parse("A = 1\ndef f(): ...\nB: int = 2\nC = f()\nD = C + A\nE, F = A, B\n")
+    assert constants_behind(tree) == ["B", "E", "F"]

@@ -17,6 +17,9 @@ Options = Iterable[Sequence[str]] | Mapping[str, Sequence[str]]
 """The options of each question, in the form of the true answers; an empty list for a question without options."""
 _Value = TypeVar("_Value")
 
+Answers = Iterable[str] | Mapping[str, str] | Iterable[Prediction]
+"""The replies, in the order of the questions or by the question's id; or predictions, which carry the ids."""
+
 
 def plain_questions(truths: Truths, *, patients: Truths | None, options: Options | None) -> tuple[Question, ...]:
     """Returns one question for each true answer, with the id of a mapping, or its place in a list, counted from 0.
@@ -139,10 +142,6 @@ def _advice(value: object) -> str:
 def _is_missing(value: object) -> bool:
     """Returns whether a value is NaN, or what pandas puts in place of a missing text or time."""
     return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
-
-
-Answers = Iterable[str] | Mapping[str, str] | Iterable[Prediction]
-"""The replies, in the order of the questions or by the question's id; or predictions, which carry the ids."""
 
 
 def given_predictions(answers: Answers, questions: Sequence[Question]) -> list[Prediction]:

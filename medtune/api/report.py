@@ -37,6 +37,9 @@ from medtune.eval.statistics.patient_swaps import p_equals
 
 FRAME_HEIGHT_PX = 800
 
+LAST = "final"
+"""The key under which the report's parts look for the only answer to a question."""
+
 
 class Report:
     """A report, which is made when it is first shown or written. A notebook shows it where it is the last expression.
@@ -107,10 +110,6 @@ class Report:
 
     def __repr__(self) -> str:
         return f"a report of {self._of!r}; show it with .show(), or write it with .write(PATH)"
-
-
-LAST = "final"
-"""The key under which the report's parts look for the only answer to a question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,26 @@ from medtune.data.json_text import json_value
 
 _Held = TypeVar("_Held", list[Any], dict[str, Any])
 
+_NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of the disk is used up",
+            errno.EFBIG: "a file would be larger than the disk or `ulimit -f` allows"}  # fmt: skip
+_FAULTS = {
+    errno.ENOENT: "there is no such file or folder; was it removed or renamed meanwhile? Bring it back, or begin anew.",
+    errno.EACCES: "it may not be read or written by you. Change its permissions, or name another place.",
+    errno.EPERM: "it may not be changed by you. Change its permissions, or name another place.",
+    errno.EEXIST: "there is one already. Remove it, or name another place.",
+    errno.EISDIR: "this is a folder; wanted a file. Name another place.",
+    errno.ENOTDIR: "a part of this path is a file; wanted a folder. Name another place.",
+    errno.EROFS: "its file system can only be read. Name another place.",
+    errno.EIO: "its disk, or the network to it, gave an error. Look at the disk's health, then give the command again.",
+    errno.ESTALE: "its file server has lost it (a stale handle). Mount it anew, then give the command again.",
+    errno.ENAMETOOLONG: "its name is longer than the file system allows. Give a shorter one.",
+    errno.EMFILE: "too many files are open. Raise `ulimit -n`, then give the command again.",
+    errno.ENFILE: "too many files are open on this machine. Close others, then give the command again.",
+    errno.ELOOP: "its links lead in a circle. Correct them.",
+    errno.ENOMEM: "there is not enough memory. Free some, then give the command again.",
+    errno.ETIMEDOUT: "its file server does not answer. Give the command again when it does.",
+}
+
 
 def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take it from the release again.") -> _Held:
     """Returns the list or object that a file holds; `wanted` says in words what that is, `todo` what to do else."""
@@ -55,10 +75,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of the disk is used up",
-            errno.EFBIG: "a file would be larger than the disk or `ulimit -f` allows"}  # fmt: skip
-
-
 def no_room(error: BaseException) -> str | None:
     """Returns that a disk is full, or what else is meant, if that is behind an error; None if it is not.
 
@@ -73,25 +89,6 @@ def no_room(error: BaseException) -> str | None:
             return found
         at = at.__cause__ or at.__context__
     return None
-
-
-_FAULTS = {
-    errno.ENOENT: "there is no such file or folder; was it removed or renamed meanwhile? Bring it back, or begin anew.",
-    errno.EACCES: "it may not be read or written by you. Change its permissions, or name another place.",
-    errno.EPERM: "it may not be changed by you. Change its permissions, or name another place.",
-    errno.EEXIST: "there is one already. Remove it, or name another place.",
-    errno.EISDIR: "this is a folder; wanted a file. Name another place.",
-    errno.ENOTDIR: "a part of this path is a file; wanted a folder. Name another place.",
-    errno.EROFS: "its file system can only be read. Name another place.",
-    errno.EIO: "its disk, or the network to it, gave an error. Look at the disk's health, then give the command again.",
-    errno.ESTALE: "its file server has lost it (a stale handle). Mount it anew, then give the command again.",
-    errno.ENAMETOOLONG: "its name is longer than the file system allows. Give a shorter one.",
-    errno.EMFILE: "too many files are open. Raise `ulimit -n`, then give the command again.",
-    errno.ENFILE: "too many files are open on this machine. Close others, then give the command again.",
-    errno.ELOOP: "its links lead in a circle. Correct them.",
-    errno.ENOMEM: "there is not enough memory. Free some, then give the command again.",
-    errno.ETIMEDOUT: "its file server does not answer. Give the command again when it does.",
-}
 
 
 def system_fault(error: OSError) -> str | None:

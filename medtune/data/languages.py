@@ -18,6 +18,8 @@ _KEPT_TEXTS = 10_000
 _CJK, _KANA = re.compile(r"[\u3400-\u9fff]"), re.compile(r"[\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+")
 
+_Said = tuple[str, str, str, str, str, str, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Language:
@@ -37,9 +39,6 @@ class Language:
     # The names of columns by their role in a table of own questions, beside the English ones; "label" is an answer
     # without a question.
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-_Said = tuple[str, str, str, str, str, str, str, str]
 
 
 def _language(name: str, said: _Said, yes_no: str, words: str = "", columns: str = "") -> Language:

@@ -6,6 +6,8 @@ from medtune.data.types import MEDIA_MARK, Question
 
 _MARK = re.compile(rf"{MEDIA_MARK}(?P<joined>(?=\w))?")
 
+_PATH = re.compile(r"(?<![\w:/.])(?:~?/|[A-Za-z]:\\)(?:[^\s'\",\[\]]*[/\\])?(?P<name>[^\s'\",\[\]/\\]+)")
+
 
 def readable_text(text: str) -> str:
     """Returns a text with "[image]" in the place of each `MEDIA_MARK`, whatever kind of item is shown there.
@@ -33,9 +35,6 @@ def readable_question(question: Question, *, longest: int | None = None) -> str:
     if longest is not None and len(earlier) > longest:
         earlier = f"... {earlier[-longest:].lstrip()}"
     return f"{earlier}\nUser: {asked}"
-
-
-_PATH = re.compile(r"(?<![\w:/.])(?:~?/|[A-Za-z]:\\)(?:[^\s'\",\[\]]*[/\\])?(?P<name>[^\s'\",\[\]/\\]+)")
 
 
 def without_paths(text: str) -> str:

@@ -29,6 +29,13 @@ from medtune.eval.studies.published import PublishedTable
 if TYPE_CHECKING:
     from medtune.eval.predictions.tool_files import ToolRows
 
+MAX_LEVELS = 50
+"""The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
+MARKS = (TRAIN_TWIN, FOLD)
+ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
+Render = Callable[[Question, AnswerFormat], Prompt]
+Parser = Callable[[str, Question], str | None]
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedNumber:
@@ -57,12 +64,6 @@ PaperOf = Callable[[str], Paper | None]
 def no_references() -> Sequence[PublishedNumber]:
     """Returns no numbers, for a benchmark whose primary metric has no published ones."""
     return ()
-
-
-MAX_LEVELS = 50
-"""The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
-MARKS = (TRAIN_TWIN, FOLD)
-ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +168,6 @@ class Oracle:
     answer: Callable[[Question, Any], Reasoned]
     picture: Callable[[Question, MediaRef, Path | None, str, Any], NDArray[np.uint8]]
     write_table: Callable[[Path, Sequence[Any]], None]
-
-
-Render = Callable[[Question, AnswerFormat], Prompt]
-Parser = Callable[[str, Question], str | None]
 
 
 def nothing_missing(questions: Sequence[Question]) -> str:

@@ -30,6 +30,9 @@ PATIENT = "patient"
 """The unit that stands for a patient where the data say whose images they are."""
 _LOOKALIKES = "Look-alikes are images that a perceptual hash cannot tell from one another."
 
+OF_TRAINING = ("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data")
+"""The fields that a prepared folder does not tell, but a run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataLabel:
@@ -161,8 +164,6 @@ class DataLabel:
 
 
 LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
-OF_TRAINING = ("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data")
-"""The fields that a prepared folder does not tell, but a run."""
 
 
 def label_of(manifest: Manifest, *, prompts: str, **of_training: str) -> DataLabel:

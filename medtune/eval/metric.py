@@ -28,6 +28,9 @@ from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Recomputed, Statistic, dense_sums, mean_of, mean_over_passes
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
@@ -147,8 +150,6 @@ def passes_text(repeats: int, sd: float | None = None) -> str:
 
 
 OnRows = Callable[[Sequence[ParsedReply]], Statistic]
-Given = TypeVar("Given")
-Found = TypeVar("Found")
 
 
 def every_question(question: Question) -> bool:

@@ -16,6 +16,11 @@ from medtune.models.weights.loading_options import DEFAULT, Loading
 if TYPE_CHECKING:
     from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts
 
+VolumeInputOf = Callable[[int, Loading], "VolumeInput | None"]
+"""A function that returns how a model reads volumes, given seed and settings; None where it reads no volumes as such.
+
+It loads no weights, unless the input is made by the tower itself."""
+
 
 class Assemble(Protocol):
     """A function that builds a model with its pretrained weights."""
@@ -35,12 +40,6 @@ class Skeleton(Protocol):
             loading: The recipe's settings; they decide the modules of a model that is put together from parts.
         """
         ...
-
-
-VolumeInputOf = Callable[[int, Loading], "VolumeInput | None"]
-"""A function that returns how a model reads volumes, given seed and settings; None where it reads no volumes as such.
-
-It loads no weights, unless the input is made by the tower itself."""
 
 
 def _no_volumes(_: int, __: Loading) -> None:

@@ -42,6 +42,29 @@ NO_BLOCK = -1
 PADDING = -1
 """The place of a padding token, which sees itself alone and is seen by no other."""
 
+CHUNK = 256
+"""The number of queries that share a mask."""
+_KEPT_BYTES = 64 * 2**20
+"""The size up to which all masks of a pass are kept, so that its layers do not make them again."""
+_GATHERED_BELOW = 0.75
+"""The share of the keys below which those that a chunk sees are copied together."""
+
+# All layers of a pass get the same tensor of columns.
+_plans: WeakIdKeyDictionary = WeakIdKeyDictionary()
+WIDTH = 128
+"""Tokens of a block. Source: torch.nn.attention.flex_attention, `_DEFAULT_SPARSE_BLOCK_SIZE`."""
+_FAR = 2**40
+NAME = "medtune_tree"
+_KERNEL_WIDTH = 16
+"""The least head width of flex_attention's kernels on a GPU.
+
+Source: torch 2.15.0, torch/_inductor/kernel/flex/flex_attention.py.
+"""
+_UNKNOWN = ("softcap", "s_aux", "position_bias")
+"""Arguments of attention functions that change the scores in ways that are not computed here."""
+Carried = Tensor | BlockMask | dict[str, Tensor | BlockMask]
+"""What a decoder gets as its attention mask; by type of layer where its layers differ."""
+
 
 def sees(query_BCQ: Tensor, key_BCK: Tensor, *, window: int | None) -> Tensor:
     """Returns bool (B, Q, K), True where a query sees a key.
@@ -60,14 +83,6 @@ def sees(query_BCQ: Tensor, key_BCK: Tensor, *, window: int | None) -> Tensor:
     return seen_BQK
 
 
-CHUNK = 256
-"""The number of queries that share a mask."""
-_KEPT_BYTES = 64 * 2**20
-"""The size up to which all masks of a pass are kept, so that its layers do not make them again."""
-_GATHERED_BELOW = 0.75
-"""The share of the keys below which those that a chunk sees are copied together."""
-
-
 class _Chunk(NamedTuple):
     first: int
     stop: int
@@ -79,10 +94,6 @@ class _Chunk(NamedTuple):
 class _Plan(NamedTuple):
     lead: int
     chunks: tuple[_Chunk, ...]
-
-
-# All layers of a pass get the same tensor of columns.
-_plans: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def chunked(
@@ -193,11 +204,6 @@ def _added(seen_BQK: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(seen_BQK.shape, dtype=dtype, device=seen_BQK.device).masked_fill_(~seen_BQK, -torch.inf)
 
 
-WIDTH = 128
-"""Tokens of a block. Source: torch.nn.attention.flex_attention, `_DEFAULT_SPARSE_BLOCK_SIZE`."""
-_FAR = 2**40
-
-
 def block_mask(columns_BCK: Tensor, *, window: int | None = None) -> BlockMask:
     """Returns flex_attention's mask of whole rows, whose tokens are in the order of their ranks, counted from 0.
 
@@ -257,19 +263,6 @@ def _mask_mod(columns_BCK: Tensor, window: int | None) -> Callable[[Tensor, Tens
         return seen
 
     return mod
-
-
-NAME = "medtune_tree"
-_KERNEL_WIDTH = 16
-"""The least head width of flex_attention's kernels on a GPU.
-
-Source: torch 2.15.0, torch/_inductor/kernel/flex/flex_attention.py.
-"""
-_UNKNOWN = ("softcap", "s_aux", "position_bias")
-"""Arguments of attention functions that change the scores in ways that are not computed here."""
-
-Carried = Tensor | BlockMask | dict[str, Tensor | BlockMask]
-"""What a decoder gets as its attention mask; by type of layer where its layers differ."""
 
 
 def take_columns(language: nn.Module) -> None:

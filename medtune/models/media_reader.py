@@ -39,6 +39,9 @@ _REPORTED_S = 1.0
 _UNKNOWN = -1
 _ENDED = -1
 
+Shown = tuple[MediaRef, ...]
+"""The media items that are shown together."""
+
 
 def batches_ahead(workers: int, batch_bytes: float) -> int:
     """Returns how many micro-batches are loaded or waiting at once for one device; without processes none waits."""
@@ -180,10 +183,6 @@ def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], 
         return transform(change(media))
     except ValueError as error:
         raise ValueError(f"{ref.path}: {error}") from error
-
-
-Shown = tuple[MediaRef, ...]
-"""The media items that are shown together."""
 
 
 class MediaReader:

@@ -43,6 +43,10 @@ from medtune.version import __version__
 WIDTH = 118
 _WORDS = {True: "pass", False: "FAIL", None: "-"}
 
+QUESTIONS = 10
+PER_MEDIA = 2
+"""The number of questions about one media item, so that several items are shown and sharing is tried."""
+
 
 def doctor_table(record: DoctorFile) -> str:
     """Returns one row for each check, and a sentence that sums them up."""
@@ -55,11 +59,6 @@ def doctor_table(record: DoctorFile) -> str:
         told = textwrap.wrap(check.detail, WIDTH - len(start), break_long_words=False, break_on_hyphens=False) or [""]
         lines += [start + told[0], *(" " * len(start) + more for more in told[1:])]
     return "\n".join([*lines, f"{record.headline()} ({record.questions} questions, {record.seconds:.0f} s)"])
-
-
-QUESTIONS = 10
-PER_MEDIA = 2
-"""The number of questions about one media item, so that several items are shown and sharing is tried."""
 
 
 @dataclass(frozen=True, slots=True)

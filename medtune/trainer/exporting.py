@@ -43,6 +43,9 @@ from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import RunFolder
 
+DtypeChoice = Literal["base", "float32", "bfloat16", "float16"]
+_SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
 
 class Chosen(NamedTuple):
     questions: list[AskedQuestion]
@@ -72,10 +75,6 @@ def _from_data(recipe: Recipe, *, count: int) -> list[AskedQuestion]:
         if [ref.kind for ref in group.media] == ["image"] and not asked.turns and len(found) < count:
             found.append(AskedQuestion(asked, group.media, benchmark.render(asked, recipe.model.answer_format)))
     return found
-
-
-DtypeChoice = Literal["base", "float32", "bfloat16", "float16"]
-_SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,23 @@ DATA = "data"
 _HASH, _TABLES = "hash", "tables"
 _SHOWN = 12
 
+FREE: Mapping[str, tuple[str, ...]] = {
+    "train": (
+        "strategy", "devices", "nodes", "timeout_minutes", "save_every_steps", "save_every_minutes", "micro_batch_size",
+        "micro_batch_tokens", "deterministic", "gradient_checkpointing",
+    ),
+    "data": ("workers", "cache"),
+    "eval": ("batch_size", "batch_tokens"),
+    "log": tuple(field.name for field in dataclasses.fields(LogBlock)),
+}  # fmt: skip
+"""The fields of each block that decide how the work is done, saved and shown, but not what comes out."""
+_ANYWHERE = Path("(its content is compared)")
+_MISSING = "(not there)"
+_LATER = ("loss", "replies")
+"""Blocks of a training and of a stage that came later; runs that began before have the same hash."""
+ASKED = "asked_hash"
+"""The entry of environment.json with the hash of what the run was asked to do."""
+
 
 def data_facts(
     evaluated: Prepared, learnt: Iterable[Prepared], *, before: Mapping[str, Mapping[str, Any]]
@@ -74,22 +91,6 @@ def _differences(was: Mapping[str, Any], is_: Mapping[str, Any]) -> str:
     return "; ".join([hashes, *other]) if other else f"{hashes}; the questions, answers, splits or media differ"
 
 
-FREE: Mapping[str, tuple[str, ...]] = {
-    "train": (
-        "strategy", "devices", "nodes", "timeout_minutes", "save_every_steps", "save_every_minutes", "micro_batch_size",
-        "micro_batch_tokens", "deterministic", "gradient_checkpointing",
-    ),
-    "data": ("workers", "cache"),
-    "eval": ("batch_size", "batch_tokens"),
-    "log": tuple(field.name for field in dataclasses.fields(LogBlock)),
-}  # fmt: skip
-"""The fields of each block that decide how the work is done, saved and shown, but not what comes out."""
-_ANYWHERE = Path("(its content is compared)")
-_MISSING = "(not there)"
-_LATER = ("loss", "replies")
-"""Blocks of a training and of a stage that came later; runs that began before have the same hash."""
-
-
 def asks_the_same(recipe: Recipe) -> Recipe:
     """Returns the recipe without the settings that may change when a run is resumed.
 
@@ -113,10 +114,6 @@ def asks_the_same(recipe: Recipe) -> Recipe:
         eval=replace(blocks["eval"], judge=recipe.eval.judge and judged_alike(recipe.eval.judge)),
         log=blocks["log"],
     )
-
-
-ASKED = "asked_hash"
-"""The entry of environment.json with the hash of what the run was asked to do."""
 
 
 def asked_hash(recipe: Recipe) -> str:

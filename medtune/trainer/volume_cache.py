@@ -28,6 +28,10 @@ from medtune.trainer.training.mixture import folders_of
 _MEASURED = 50
 """The number of scans whose headers are read to say how many bytes an entry takes."""
 
+EntryOf = Callable[[MediaRef, VolumeCache], Entry]
+"""A function that returns the entry of a volume in a cache; processes get it with their tasks."""
+GB = 1e9
+
 
 class WantedVolumes(NamedTuple):
     """The volumes that the runs of a recipe read through the cache."""
@@ -93,10 +97,6 @@ def _most_bytes(reads: VolumeInput, refs: Sequence[MediaRef]) -> Iterator[int]:
             continue
 
 
-EntryOf = Callable[[MediaRef, VolumeCache], Entry]
-"""A function that returns the entry of a volume in a cache; processes get it with their tasks."""
-
-
 class Task(NamedTuple):
     """The entries of one scan that are to be made."""
 
@@ -140,9 +140,6 @@ def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
     if found is None:
         raise TypeError(f"{model} reads no volumes")
     return found
-
-
-GB = 1e9
 
 
 class Filled(NamedTuple):

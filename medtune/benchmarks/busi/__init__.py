@@ -24,6 +24,19 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
+_PLACES, _TISSUES = ("center", "upper left", "not visible", "middle left"), ("malignant", "normal", "benign")
+_MARKED = ("normal tissue", "malignant lesion", "benign lesion")
+_ABOUT = {"lesion_class": "benign"}
+_EXAMPLES = (
+    example(1, "What does this breast ultrasound image show?", "benign", *_TISSUES, task="diagnosis", **_ABOUT),
+    example(2, "Where in the image is the lesion?", "middle left", *_PLACES, task="lesion_localisation", **_ABOUT),
+    example(
+        3, "What does the red box mark?", _MARKED[2], *_MARKED, task="red_box_grounding", box_size="small", **_ABOUT
+    ),
+)
+TISSUE = "normal breast tissue"
+MARKED = {"normal": TISSUE, "benign": "benign lesion", "malignant": "malignant lesion"}
+
 
 def benchmark() -> Benchmark:
     return Benchmark(
@@ -57,22 +70,6 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
         "lesion_localisation": frozenset({"grey"}),
     }
     return task_allows.get(question.facets["task"], NO_CHANGES)
-
-
-_PLACES, _TISSUES = ("center", "upper left", "not visible", "middle left"), ("malignant", "normal", "benign")
-_MARKED = ("normal tissue", "malignant lesion", "benign lesion")
-_ABOUT = {"lesion_class": "benign"}
-_EXAMPLES = (
-    example(1, "What does this breast ultrasound image show?", "benign", *_TISSUES, task="diagnosis", **_ABOUT),
-    example(2, "Where in the image is the lesion?", "middle left", *_PLACES, task="lesion_localisation", **_ABOUT),
-    example(
-        3, "What does the red box mark?", _MARKED[2], *_MARKED, task="red_box_grounding", box_size="small", **_ABOUT
-    ),
-)
-
-
-TISSUE = "normal breast tissue"
-MARKED = {"normal": TISSUE, "benign": "benign lesion", "malignant": "malignant lesion"}
 
 
 def busi() -> Source:

@@ -72,12 +72,6 @@ SUBTYPES: dict[str, frozenset[Change]] = {
     "splenomegaly grading": _GREY,
 }  # fmt: skip
 
-
-def allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns the changes that the question's subtype allows; an unknown subtype allows none."""
-    return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)
-
-
 _LENGTHS = ("1.2 cm", "3.4 cm", "5.0 cm", "7.7 cm")
 _CHOICE, _FREE = {"format": "multi_choice"}, {"format": "free_text"}
 _LESION = {
@@ -103,8 +97,6 @@ EXAMPLES = tuple(
          "Head of pancreas", (), None, _FREE),
     )
 )  # fmt: skip
-
-
 NOT_V2 = "not of v2"
 MULTIPLE_CHOICE = "multiple choice"
 VOLUME, VIDEO, IMAGE = "3d_volume", "2d_video", "2d_image"
@@ -113,6 +105,11 @@ _ANSWER_TYPES = ("numeric", "binary", "categorical")
 _PATIENT = ("sex", "age", "scanner", "contrast")
 _SPACING = "spacing"
 _ROW_GAP = re.compile(r"\{(\w+)\}")
+
+
+def allowed_changes(question: Question) -> frozenset[Change]:
+    """Returns the changes that the question's subtype allows; an unknown subtype allows none."""
+    return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)
 
 
 def official_prompts() -> OfficialPrompts:

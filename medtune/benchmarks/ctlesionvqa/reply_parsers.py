@@ -14,6 +14,11 @@ from medtune.eval.scoring.parsers.number_words import first_number_in_words
 _V2 = re.compile(r"-?\d+\.?\d*")
 _VSI = re.compile(r"-?\d+(?:\.\d+)?")
 
+LETTERS = "ABCD"
+_STANDING_ALONE = re.compile(r"\b([A-D])\b")
+_YES_OR_NO = re.compile(r"\b(?<!-)(yes|no)\b(?!-)")
+_VERDICT = re.compile(r"[\s*_\"'`(]*(yes|no)\b[\s*_\"'`)]*(?:[.,;:!\n]|\Z)")
+
 
 def official_number(text: str) -> float | None:
     """Returns the first number in a text as the official code of version 2 reads it, or None if there is none.
@@ -75,12 +80,6 @@ def plain(value: float) -> str:
     """
     digits = format(Decimal(repr(value)), "f")
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
-
-
-LETTERS = "ABCD"
-_STANDING_ALONE = re.compile(r"\b([A-D])\b")
-_YES_OR_NO = re.compile(r"\b(?<!-)(yes|no)\b(?!-)")
-_VERDICT = re.compile(r"[\s*_\"'`(]*(yes|no)\b[\s*_\"'`)]*(?:[.,;:!\n]|\Z)")
 
 
 def official_letter(reply: str) -> str:

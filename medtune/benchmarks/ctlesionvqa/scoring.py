@@ -33,6 +33,9 @@ _THRESHOLDS = 10
 _STEPS = 20
 _NEAR = 1e-6
 
+RowScore = Callable[[ParsedReply], float]
+_REMEMBERED = 1 << 19
+
 
 def strict(prediction: float, truth: float) -> float | None:
     """Returns the share of the thresholds .50, .55, ..., .95 with |p - y| / |y| < 1 - threshold.
@@ -124,10 +127,6 @@ def _steps_of_error(prediction: float, truth: float) -> Fraction | float | None:
         return steps
     exact = Fraction(str(truth))
     return _STEPS * abs(Fraction(str(prediction)) - exact) / abs(exact)
-
-
-RowScore = Callable[[ParsedReply], float]
-_REMEMBERED = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)

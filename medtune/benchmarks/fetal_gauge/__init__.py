@@ -22,6 +22,22 @@ from medtune.eval.studies.one_run import answers_of, tables_of_run
 
 _REJECTED_SHARE = 0.01
 
+_PLANES = ("femur plane", "abdominal circumference plane", "four-chamber heart plane", "thalamic head plane")
+_OF_PLANE = {"plane": "femur", "geometry": "sector", "set": "pbf_us1", "position": "SA"}
+_LIES = tuple(f"head {way}, back {side}" for side in ("to the front", "behind") for way in ("up", "down"))
+_TISSUES, _MARKED = ("malignant", "normal", "benign"), ("fetal head", "pubic symphysis", "stomach", "femur")
+_BOX = {"box_size": "small", "scanner": "Voluson E6"}
+_EXAMPLES = tuple(
+    example(task, text, answer, *options, task=task, phantom=phantom, **facets)
+    for task, text, answer, options, phantom, facets in (
+        ("plane_identification", "Which plane of the fetus is this?", _PLANES[0], _PLANES, "yes", _OF_PLANE),
+        ("view_completeness", "Is the view complete?", "incomplete", ("complete", "incomplete"), "yes", {}),
+        ("fetal_orientation", "How does the fetus lie?", _LIES[3], _LIES, "yes", {}),
+        ("clinical_diagnosis", "What is the finding?", "normal", _TISSUES, "no", {"subtype": "diagnosis"}),
+        ("visual_grounding", "What does the red box mark?", "pubic symphysis", _MARKED, "no", _BOX),
+    )
+)
+
 
 def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the paper's tables with a row for each parser, and of fine-tuning one for the primary parser."""
@@ -116,20 +132,3 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
             ALL_CHANGES if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
         )
     return task_allows.get(question.facets["task"], NO_CHANGES)
-
-
-_PLANES = ("femur plane", "abdominal circumference plane", "four-chamber heart plane", "thalamic head plane")
-_OF_PLANE = {"plane": "femur", "geometry": "sector", "set": "pbf_us1", "position": "SA"}
-_LIES = tuple(f"head {way}, back {side}" for side in ("to the front", "behind") for way in ("up", "down"))
-_TISSUES, _MARKED = ("malignant", "normal", "benign"), ("fetal head", "pubic symphysis", "stomach", "femur")
-_BOX = {"box_size": "small", "scanner": "Voluson E6"}
-_EXAMPLES = tuple(
-    example(task, text, answer, *options, task=task, phantom=phantom, **facets)
-    for task, text, answer, options, phantom, facets in (
-        ("plane_identification", "Which plane of the fetus is this?", _PLANES[0], _PLANES, "yes", _OF_PLANE),
-        ("view_completeness", "Is the view complete?", "incomplete", ("complete", "incomplete"), "yes", {}),
-        ("fetal_orientation", "How does the fetus lie?", _LIES[3], _LIES, "yes", {}),
-        ("clinical_diagnosis", "What is the finding?", "normal", _TISSUES, "no", {"subtype": "diagnosis"}),
-        ("visual_grounding", "What does the red box mark?", "pubic symphysis", _MARKED, "no", _BOX),
-    )
-)

@@ -34,6 +34,22 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
+_WAYS, _PARTS = ("towards the head", "towards the feet"), ("legs", "head", "chest", "abdomen")
+_EXAMPLES = (
+    example(1, "Which way does the probe move?", _WAYS[1], *_WAYS, task="sweep_direction", geometry="sector"),
+    example(2, "Which part of the fetus is seen first?", "chest", *_PARTS, task="first_part", geometry="sector"),
+)
+NUM_PATIENTS = 140
+SWEEPS = 2
+SETTINGS_FILE = "sweep.json"
+_LABELS, _NUISANCE = 0, 1
+DIRECTION_TEXT = "Which way does the probe move?"
+FIRST_TEXT = "Which part of the fetus is seen first?"
+LAST_TEXT = "Which part of the fetus is seen last?"
+PLACENTA_TEXT = "Where is the placenta?"
+DIRECTIONS = ("towards the head", "towards the feet")
+PLACENTA_WORDS = {"near": "near the probe", "far": "far from the probe"}
+
 
 def benchmark() -> Benchmark:
     return Benchmark(
@@ -61,26 +77,6 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     if question.facets["task"] == "placenta_side":
         return frozenset({"mirror", "grey"})
     return ALL_CHANGES if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NO_CHANGES
-
-
-_WAYS, _PARTS = ("towards the head", "towards the feet"), ("legs", "head", "chest", "abdomen")
-_EXAMPLES = (
-    example(1, "Which way does the probe move?", _WAYS[1], *_WAYS, task="sweep_direction", geometry="sector"),
-    example(2, "Which part of the fetus is seen first?", "chest", *_PARTS, task="first_part", geometry="sector"),
-)
-
-
-NUM_PATIENTS = 140
-SWEEPS = 2
-SETTINGS_FILE = "sweep.json"
-_LABELS, _NUISANCE = 0, 1
-
-DIRECTION_TEXT = "Which way does the probe move?"
-FIRST_TEXT = "Which part of the fetus is seen first?"
-LAST_TEXT = "Which part of the fetus is seen last?"
-PLACENTA_TEXT = "Where is the placenta?"
-DIRECTIONS = ("towards the head", "towards the feet")
-PLACENTA_WORDS = {"near": "near the probe", "far": "far from the probe"}
 
 
 def fetal_sweep() -> Source:

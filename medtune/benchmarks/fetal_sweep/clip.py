@@ -70,6 +70,20 @@ from medtune.benchmarks.simulators.bmode_tissue import (
 Inside = Callable[[Millimetres, Millimetres, float], Mask]
 """Takes the u and v of points and the height w of their plane, and returns which of them lie inside a solid."""
 
+Part = Literal["head", "chest", "abdomen", "legs"]
+CENTRES_MM: dict[Part, float] = {"head": -44.0, "chest": 9.0, "abdomen": 38.0, "legs": 82.0}
+"""The height along the body (see `solids`) at which each part is seen best, for a fetus of size 1."""
+PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
+Side = Literal["near", "far"]
+NUM_FRAMES = 12
+FRAMES_PER_S = 6.0
+SLICE_MM = 2.5
+"""The thickness of the beam: planes at this distance from each other, or farther apart, share no speckle."""
+TEXTURE_MM = 12.0
+_JITTER_MM = 5.0
+_WANDER_MM, _WANDER_RAD = 2.0, 0.06
+Values = TypeVar("Values", NDArray[np.float32], NDArray[np.complex64])
+
 
 class Solid(NamedTuple):
     """A solid in the body."""
@@ -144,12 +158,6 @@ def _shape(solid: Solid, plane: Plane) -> Shape:
     return shape
 
 
-Part = Literal["head", "chest", "abdomen", "legs"]
-CENTRES_MM: dict[Part, float] = {"head": -44.0, "chest": 9.0, "abdomen": 38.0, "legs": 82.0}
-"""The height along the body (see `solids`) at which each part is seen best, for a fetus of size 1."""
-PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
-
-
 def body(size: float, rng: np.random.Generator) -> tuple[Organ, ...]:
     """Returns the organs of a fetus (size 1: about 27 weeks), with tissues a little brighter or darker at random."""
     return (*_scaled_head(size, rng), *_trunk(size, rng), *_legs(size, rng))
@@ -205,18 +213,6 @@ def _legs(size: float, rng: np.random.Generator) -> Iterator[Organ]:
         yield Organ(capsule(hip, knee, width_mm=23 * size), brighter(MEMBRANE, -4))
         yield Organ(capsule(hip, knee, width_mm=20.4 * size), muscle)
         yield Organ(capsule(hip, knee, width_mm=4.0 * size), BONE)
-
-
-Side = Literal["near", "far"]
-NUM_FRAMES = 12
-FRAMES_PER_S = 6.0
-SLICE_MM = 2.5
-"""The thickness of the beam: planes at this distance from each other, or farther apart, share no speckle."""
-TEXTURE_MM = 12.0
-_JITTER_MM = 5.0
-_WANDER_MM, _WANDER_RAD = 2.0, 0.06
-
-Values = TypeVar("Values", NDArray[np.float32], NDArray[np.complex64])
 
 
 class Truth(NamedTuple):

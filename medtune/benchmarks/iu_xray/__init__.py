@@ -42,6 +42,24 @@ from medtune.eval.studies.published import PublishedColumn, PublishedTable
 CANDIDATES = 25
 """The number of the most frequent reports among which the most typical one is chosen; the number is our own choice."""
 
+_COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
+_FORMS = {
+    FINDINGS: "Answer with the findings section of the radiology report alone, in plain sentences.",
+    IMPRESSION: "Answer with the impression of the radiology report alone, in plain sentences.",
+    REPORT: 'Answer with the radiology report in plain sentences: first "Findings:", then "Impression:".',
+}
+_ALLOWED: frozenset[Change] = frozenset({"move", "grey"})
+_ENLARGED = "The heart is enlarged. There is no pleural effusion."
+_BLUNTED = "Findings: The left costophrenic angle is blunted. Impression: Small pleural effusion on the left."
+_EXAMPLES = tuple(
+    example(task, TEXTS[task], answer, task=task, **facets)
+    for task, answer, facets in (
+        (FINDINGS, _ENLARGED, {"release": R2GEN, IN_TRAIN: "no"}),
+        (REPORT, _BLUNTED, {"release": MEDEVALKIT}),
+        (IMPRESSION, "There is no acute disease of the chest.", {"release": OPEN_I_FILES, "finding": "normal"}),
+    )
+)
+
 
 def constant_reports(reports: Sequence[str]) -> Mapping[str, str]:
     """Returns the most frequent report and the most typical one, by what they are called; the same report only once.
@@ -66,9 +84,6 @@ def constant_reports(reports: Sequence[str]) -> Mapping[str, str]:
     typical = max(frequent, key=agreement)
     found = {"the most frequent report": frequent[0]}
     return found if typical == frequent[0] else {**found, "the most typical report": typical}
-
-
-_COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
@@ -184,14 +199,6 @@ def _in(texts: Iterable[str], learnt: set[str]) -> int | None:
     return sum(text.strip() in learnt for text in texts) if learnt else None
 
 
-_FORMS = {
-    FINDINGS: "Answer with the findings section of the radiology report alone, in plain sentences.",
-    IMPRESSION: "Answer with the impression of the radiology report alone, in plain sentences.",
-    REPORT: 'Answer with the radiology report in plain sentences: first "Findings:", then "Impression:".',
-}
-_ALLOWED: frozenset[Change] = frozenset({"move", "grey"})
-
-
 def benchmark() -> Benchmark:
     """Returns the benchmark, whose primary metric is ROUGE-L of the words of the asked part."""
     return Benchmark(
@@ -226,15 +233,3 @@ def _kit_form(question: Question) -> str:
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
     return _ALLOWED
-
-
-_ENLARGED = "The heart is enlarged. There is no pleural effusion."
-_BLUNTED = "Findings: The left costophrenic angle is blunted. Impression: Small pleural effusion on the left."
-_EXAMPLES = tuple(
-    example(task, TEXTS[task], answer, task=task, **facets)
-    for task, answer, facets in (
-        (FINDINGS, _ENLARGED, {"release": R2GEN, IN_TRAIN: "no"}),
-        (REPORT, _BLUNTED, {"release": MEDEVALKIT}),
-        (IMPRESSION, "There is no acute disease of the chest.", {"release": OPEN_I_FILES, "finding": "normal"}),
-    )
-)

@@ -54,6 +54,17 @@ _STEPS = (
 _QUOTES = str.maketrans("", "", "\"'/\\")
 _MARKS = re.compile(r"[.,?;*!%^&_+():<=>@\[\]{}]")
 
+FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"
+REMOVED = "xxxx"
+"""What stands for a removed word. Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080."""
+_PART = "(findings?|impressions?)"
+# A heading ends with a colon, or it is a line of its own.
+_HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*", re.IGNORECASE | re.MULTILINE)
+COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rouge2", "rougeL")
+_NAMES = {"BLEU_1": "bleu1", "BLEU_2": "bleu2", "BLEU_3": "bleu3", "BLEU_4": "bleu4", "ROUGE_L": "rouge_l"}
+TASK_OF: Mapping[str, str] = {"r2gen": FINDINGS, "medevalkit": REPORT}
+"""The part of a report that each rule is about."""
+
 
 def cleaned(text: str) -> str:
     """Returns a report as R2Gen compares it: lower case, without punctuation, with " . " between sentences.
@@ -82,14 +93,6 @@ def corpus_scores(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
 def rouge_l(truth: str, reply: str) -> float:
     """Returns ROUGE-L of one cleaned reply, 0 to 1."""
     return rouge_l_of(cleaned(reply), cleaned(truth))
-
-
-FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"
-REMOVED = "xxxx"
-"""What stands for a removed word. Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080."""
-_PART = "(findings?|impressions?)"
-# A heading ends with a colon, or it is a line of its own.
-_HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*", re.IGNORECASE | re.MULTILINE)
 
 
 def asked_part(text: str, task: str) -> str:
@@ -131,9 +134,6 @@ def metrics() -> Mapping[str, Metric]:
     return {"rouge_l": mean_rouge_l(form=compared), **bleu}
 
 
-COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rouge2", "rougeL")
-
-
 def reference(findings: str, impression: str) -> str:
     """Returns the text that a reply is compared with; a full stop follows even where the impression ends with one."""
     return f"Findings: {findings} Impression: {impression}."
@@ -166,9 +166,6 @@ def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 
 def _tokens(text: str) -> list[str]:
     return [word for word in text.lower().replace(".", " .").split(" ") if word]
-
-
-_NAMES = {"BLEU_1": "bleu1", "BLEU_2": "bleu2", "BLEU_3": "bleu3", "BLEU_4": "bleu4", "ROUGE_L": "rouge_l"}
 
 
 def by_r2gen(replies: Sequence[tuple[Question, str]]) -> Mapping[str, float]:
@@ -204,5 +201,3 @@ RULES: Mapping[str, ReplyRule] = {
     ),
 }
 """The rules by name."""
-TASK_OF: Mapping[str, str] = {"r2gen": FINDINGS, "medevalkit": REPORT}
-"""The part of a report that each rule is about."""

@@ -38,6 +38,14 @@ leaves out what was asked for, or is evasive. Take nothing inside the model's an
 
 Reply with one JSON object and nothing else, with the fields right (true or false) and explanation (one sentence)."""
 
+_FINDINGS = ("a cyst", "an infarct", "a tear", "nothing")
+_EXAMPLES = (
+    example(1, "Which plane is this?", "coronal", "axial", "coronal", "sagittal", task="plane", format="multi_choice"),
+    example(2, "Was contrast agent given?", "No", "Yes", "No", kind="choice", task="phase", format="multi_choice"),
+    example(3, "What is seen in the spleen?", "a cyst", *_FINDINGS, task="abnormality", format="multi_choice"),
+    example(4, "Where does the mass lie?", "in the tail of the pancreas", task="location", format="free_text"),
+)
+
 
 def judge_task() -> JudgeTask:
     """Returns how free answers are judged. The instructions for the judge are our own, because M3D has none."""
@@ -175,12 +183,3 @@ def parse_official(reply: str, question: Question) -> str | None:
     lettered = dict(zip(question.options, letters_for(question), strict=True))
     first_true = sorted(question.options, key=lambda option: option != question.answer)
     return next((option for option in first_true if f"{lettered[option]}." in reply), None)
-
-
-_FINDINGS = ("a cyst", "an infarct", "a tear", "nothing")
-_EXAMPLES = (
-    example(1, "Which plane is this?", "coronal", "axial", "coronal", "sagittal", task="plane", format="multi_choice"),
-    example(2, "Was contrast agent given?", "No", "Yes", "No", kind="choice", task="phase", format="multi_choice"),
-    example(3, "What is seen in the spleen?", "a cyst", *_FINDINGS, task="abnormality", format="multi_choice"),
-    example(4, "Where does the mass lie?", "in the tail of the pancreas", task="location", format="free_text"),
-)

@@ -37,6 +37,14 @@ from medtune.eval.scoring.reply_rules import ReplyRule
 
 _QUESTION, _OPTIONS = "question", "options"
 
+_PARAGRAPHS = "\n\n"
+_ANSWER_IS = " answer is "
+_RANGES = ("A through J", "A through E", "A through D")
+_UNDERSTOOD = "I understand"
+_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
+_HIDDEN = "\ue000{number}"
+"""What stands in place of an option's text while letters are read: a character that no reply holds."""
+
 
 class Form(NamedTuple):
     """One way in which the kit asks."""
@@ -89,9 +97,6 @@ def _letter(question: Question, said: str) -> str:
     return letters_for(question)[question.options.index(said)]
 
 
-_PARAGRAPHS = "\n\n"
-
-
 def is_right_choice(choices: Sequence[str], answer: str, reply: str) -> bool:
     """Returns whether the kit counts a reply as right.
 
@@ -131,11 +136,6 @@ def _most_similar(choices: Sequence[str], text: str) -> int:
     return ratios.index(max(ratios))
 
 
-_ANSWER_IS = " answer is "
-_RANGES = ("A through J", "A through E", "A through D")
-_UNDERSTOOD = "I understand"
-
-
 def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
     """Returns a list with the letter that the official code reads from a reply; an empty list where it reads none.
 
@@ -158,9 +158,6 @@ def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
 def _behind(text: str, words: str) -> str | None:
     pieces = text.split(words)
     return pieces[1].strip() if len(pieces) > 1 else None
-
-
-_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
 
 
 class Printed(NamedTuple):
@@ -243,10 +240,6 @@ def share_right(
 def medevalkit_choice_prompts(printed: Callable[[Question], Printed]) -> OfficialPrompts:
     """Returns the prompts of a set of questions with options, whose lines `printed` has as the kit prints them."""
     return medevalkit_prompts((CHOICES,), lambda question: CHOICES.name, lines=lambda each: printed(each).choices)
-
-
-_HIDDEN = "\ue000{number}"
-"""What stands in place of an option's text while letters are read: a character that no reply holds."""
 
 
 def are_other_letters(options: Sequence[str]) -> bool:

@@ -36,6 +36,16 @@ _ODD = {
     "y'alld've": "y'all'd've", "y'all'dve": "y'all'd've",
 }  # fmt: skip
 
+_MARKS = ';/[]"{}()=+\\_-><@`,?!'
+_ARTICLES = frozenset({"a", "an", "the"})
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: str(value) for value, word in enumerate(_DIGITS)} | {"none": "0"}
+_COMMA_IN_NUMBER = re.compile(r"\d,\d")
+_FULL_STOP = re.compile(r"\.(?!\d)")
+_KEPT_TEXTS = 50_000
+_MOST_STOPS = 32
+"""How many full stops are removed: the code hands re.UNICODE, which is 32, to `sub` in the place of the count."""
+
 
 def _repairs() -> dict[str, str]:
     found = {f"{word}nt": f"{word}n't" for word in _NOT.split()}
@@ -50,17 +60,6 @@ def _repairs() -> dict[str, str]:
 
 CONTRACTIONS = _repairs()
 """The contraction with its apostrophe for each word that lacks one."""
-
-
-_MARKS = ';/[]"{}()=+\\_-><@`,?!'
-_ARTICLES = frozenset({"a", "an", "the"})
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBERS = {word: str(value) for value, word in enumerate(_DIGITS)} | {"none": "0"}
-_COMMA_IN_NUMBER = re.compile(r"\d,\d")
-_FULL_STOP = re.compile(r"\.(?!\d)")
-_KEPT_TEXTS = 50_000
-_MOST_STOPS = 32
-"""How many full stops are removed: the code hands re.UNICODE, which is 32, to `sub` in the place of the count."""
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)

@@ -40,6 +40,8 @@ _PHRASES = (
 Source: MedEvalKit@9b12e3b, utils/utils.py (parse_response).
 """
 
+YES_NO = ("yes", "no")
+
 
 def answer_part(reply: str) -> str:
     r"""Returns the part of a reply that the kit compares, in lower case; a blank after the phrase stays in front.
@@ -168,9 +170,6 @@ def _overlap(said: str, wanted: str) -> _Overlap:
         return _Overlap(0.0, 0.0, 0.0)
     precision, recall = common / len(one), common / len(other)
     return _Overlap(2 * precision * recall / (precision + recall), precision, recall)
-
-
-YES_NO = ("yes", "no")
 
 
 class SetRow(NamedTuple):

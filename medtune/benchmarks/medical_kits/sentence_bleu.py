@@ -14,6 +14,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_NEVER_ZERO = 1e-8
+"""What the package adds to precision + recall.
+
+Source: rouge 1.0.1, rouge_score.py (f_r_p_rouge_n, rouge_l_summary_level).
+"""
+
 
 def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequence[float]) -> float:
     """Returns the BLEU of a reply's tokens, 0 to 1; `weights` are those of the orders of n-grams from 1 up.
@@ -40,13 +46,6 @@ def _matches(tokens: Sequence[str], reference: Sequence[str], order: int) -> int
 
 def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[start : start + order]) for start in range(len(tokens) - order + 1))
-
-
-_NEVER_ZERO = 1e-8
-"""What the package adds to precision + recall.
-
-Source: rouge 1.0.1, rouge_score.py (f_r_p_rouge_n, rouge_l_summary_level).
-"""
 
 
 class RougeScores(NamedTuple):

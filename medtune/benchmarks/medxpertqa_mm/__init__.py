@@ -45,6 +45,23 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 
 TEST_QUESTIONS = (2000,)
 
+_OPTIONS = ("a cyst", "a stone", "a clip", "a vessel", "a suture")
+_FACETS = ("task", "question_type", "body_system", "images")
+_EXAMPLES = tuple(
+    example(facets[0], text, answer, *_OPTIONS, **dict(zip(_FACETS, facets, strict=True)))
+    for text, answer, *facets in (
+        ("A man of 40 has pain. What do both images show?", "a stone", "Diagnosis", "Reasoning", "Digestive", "2"),
+        ("What does the arrow point to?", "a vessel", "Basic Science", "Understanding", "Digestive", "1"),
+    )
+)
+URL = "https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA"
+CONFIG = "MM"
+TEST = "MM/test.jsonl"
+FILES = (TEST, "test.jsonl", "medxpertqa_mm_input.jsonl", "eval/data/medxpertqa/input/medxpertqa_mm_input.jsonl")
+"""The files that hold the test questions; the first that is there is read."""
+ARCHIVE = "images.zip"
+CHOICES = "Answer Choices:"
+
 
 def benchmark() -> Benchmark:
     rules = {
@@ -73,26 +90,6 @@ def benchmark() -> Benchmark:
             0.0, repeats=1, max_new_tokens=2048, source="TsinghuaC3I/MedXpertQA@f21247d, eval/model/api_agent.py"
         ),
     )
-
-
-_OPTIONS = ("a cyst", "a stone", "a clip", "a vessel", "a suture")
-_FACETS = ("task", "question_type", "body_system", "images")
-_EXAMPLES = tuple(
-    example(facets[0], text, answer, *_OPTIONS, **dict(zip(_FACETS, facets, strict=True)))
-    for text, answer, *facets in (
-        ("A man of 40 has pain. What do both images show?", "a stone", "Diagnosis", "Reasoning", "Digestive", "2"),
-        ("What does the arrow point to?", "a vessel", "Basic Science", "Understanding", "Digestive", "1"),
-    )
-)
-
-
-URL = "https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA"
-CONFIG = "MM"
-TEST = "MM/test.jsonl"
-FILES = (TEST, "test.jsonl", "medxpertqa_mm_input.jsonl", "eval/data/medxpertqa/input/medxpertqa_mm_input.jsonl")
-"""The files that hold the test questions; the first that is there is read."""
-ARCHIVE = "images.zip"
-CHOICES = "Answer Choices:"
 
 
 def medxpertqa_mm() -> Source:

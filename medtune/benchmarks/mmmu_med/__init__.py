@@ -49,6 +49,18 @@ _FORMATS = {
 }
 """The key of the file for each form of question, and the gaps in the order in which they are filled."""
 
+_REPLY = "response"
+_FIELDS = ("id", "question_type", _REPLY)
+_QUESTIONS = {"validation": 150, "test": 1752}
+_ABOUT = {"difficulty": "Easy", "images": "1"}
+_CHOICE, _OPEN = {FORM: "choice", **_ABOUT}, {FORM: "open", **_ABOUT}
+_GROUPS = ("treated", "untreated", "equal")
+_EXAMPLES = (
+    example(1, "Which group is larger?", "equal", *_GROUPS, task="Public_Health", part="validation", **_CHOICE),
+    example(2, "How many marks are drawn?", "2", task="Pharmacy", part="validation", **_OPEN),
+    example(3, "Which letter marks the duct?", "C", task="Clinical_Medicine", part="test", **_OPEN),
+)
+
 
 def official_prompts() -> OfficialPrompts:
     return OfficialPrompts(
@@ -105,10 +117,6 @@ def _answer(question: Question, said: str) -> str:
     return letters_for(question)[question.options.index(said)] if question.options else said
 
 
-_REPLY = "response"
-_FIELDS = ("id", "question_type", _REPLY)
-
-
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
     """Returns the rows of a result file or of all result files in a folder; None where the path holds none."""
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
@@ -138,9 +146,6 @@ def _row(row: Mapping[str, object], where: str) -> ToolRow:
     options = tuple(named_images(str(option)) for option in listed.values()) if isinstance(listed, Mapping) else ()
     fields = {name: cell_text(value) for name, value in row.items() if not isinstance(value, list | dict)}
     return ToolRow(fields, (cell_text(row[_REPLY]),), options, where)
-
-
-_QUESTIONS = {"validation": 150, "test": 1752}
 
 
 def benchmark() -> Benchmark:
@@ -193,13 +198,3 @@ def _missing(questions: Sequence[Question]) -> str:
             without = f", without {', '.join(lacking)}" if lacking else ""
             return f"{count:,} of the {_QUESTIONS[part]:,} of the {part} part{without}"
     return ""
-
-
-_ABOUT = {"difficulty": "Easy", "images": "1"}
-_CHOICE, _OPEN = {FORM: "choice", **_ABOUT}, {FORM: "open", **_ABOUT}
-_GROUPS = ("treated", "untreated", "equal")
-_EXAMPLES = (
-    example(1, "Which group is larger?", "equal", *_GROUPS, task="Public_Health", part="validation", **_CHOICE),
-    example(2, "How many marks are drawn?", "2", task="Pharmacy", part="validation", **_OPEN),
-    example(3, "Which letter marks the duct?", "C", task="Clinical_Medicine", part="test", **_OPEN),
-)

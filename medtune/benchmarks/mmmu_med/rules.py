@@ -36,6 +36,9 @@ _LETTER = re.compile(
 )
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
+ReadLetter = Callable[[str, Mapping[str, str]], str]
+OpenShare = Callable[[Sequence[str], str], float]
+
 
 def truths_of(question: Question) -> list[str]:
     """Returns all answers that are right, the first one first."""
@@ -75,10 +78,6 @@ def _says(said: str, truth: str) -> bool:
     if _NUMBER.fullmatch(truth) is None or NEGATION.search(said):
         return False
     return read_measure(said) == read_measure(truth)
-
-
-ReadLetter = Callable[[str, Mapping[str, str]], str]
-OpenShare = Callable[[Sequence[str], str], float]
 
 
 class ReplyShare(NamedTuple):

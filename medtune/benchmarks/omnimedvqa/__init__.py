@@ -44,6 +44,27 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 TEST_QUESTIONS = (88_996,)
 """The number of questions of the open-access part, as two other repositories state it."""
 
+_EXAMPLES = tuple(
+    example(number, text, answer, *options, task=task, modality=modality, set="Invented set")
+    for number, (task, modality, text, answer, options) in enumerate(
+        (
+            ("Modality Recognition", "X-Ray", "What kind of image is this?", "X-ray", ("CT", "X-ray", "MRI", "PET")),
+            ("Disease Diagnosis", "Dermoscopy", "Is the spot malignant?", "No", ("No", "Yes")),
+            ("Lesion Grading", "Fundus Photography", "Which grade is it?", "mild", ("none", "mild", "severe")),
+        )
+    )
+)
+URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
+ARCHIVE = "OmniMedVQA.zip"
+TABLES = "QA_information/Open-access"
+RESTRICTED = "QA_information/Restricted-access"
+STATED = "gt_answer"
+"""The name under which a question keeps the stated answer where it is not an option character by character."""
+_INSIDE = "OmniMedVQA"
+_LETTERS = ascii_uppercase[:4]
+_MODALITIES = ("modality_type", "modality")
+_WORDS = re.compile(r"[\W_]+")
+
 
 def benchmark() -> Benchmark:
     rules = {"medevalkit": medevalkit_rule("utils/OmniMedVQA/OmniMedVQA.py", _as_printed, takes_tags=True)}
@@ -80,30 +101,6 @@ def _as_printed(question: Question) -> Printed:
     equal = [letter for letter, option in zip(letters, question.options, strict=True) if option == stated]
     choices = tuple(f"{letter}. {option}" for letter, option in zip(letters, question.options, strict=True))
     return Printed(choices, equal[-1] if equal else stated)
-
-
-_EXAMPLES = tuple(
-    example(number, text, answer, *options, task=task, modality=modality, set="Invented set")
-    for number, (task, modality, text, answer, options) in enumerate(
-        (
-            ("Modality Recognition", "X-Ray", "What kind of image is this?", "X-ray", ("CT", "X-ray", "MRI", "PET")),
-            ("Disease Diagnosis", "Dermoscopy", "Is the spot malignant?", "No", ("No", "Yes")),
-            ("Lesion Grading", "Fundus Photography", "Which grade is it?", "mild", ("none", "mild", "severe")),
-        )
-    )
-)
-
-
-URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
-ARCHIVE = "OmniMedVQA.zip"
-TABLES = "QA_information/Open-access"
-RESTRICTED = "QA_information/Restricted-access"
-STATED = "gt_answer"
-"""The name under which a question keeps the stated answer where it is not an option character by character."""
-_INSIDE = "OmniMedVQA"
-_LETTERS = ascii_uppercase[:4]
-_MODALITIES = ("modality_type", "modality")
-_WORDS = re.compile(r"[\W_]+")
 
 
 def omnimedvqa() -> Source:

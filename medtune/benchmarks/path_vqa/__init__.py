@@ -38,6 +38,22 @@ from medtune.eval.benchmark import Benchmark
 TEST_QUESTIONS = (6719, 6761)
 """The official test questions on the hub, without repeated ones, and in the repository's files."""
 
+_MEDEVALKIT = "the letters of yes and no count, so that normal is a no"
+_EXAMPLES = (
+    example(1, "Is necrosis seen?", "yes", "yes", "no", task="yes_no", asks="is"),
+    example(2, "Does the section show fat?", "no", "yes", "no", task="yes_no", asks="does"),
+    example(3, "What do the arrows mark?", "giant cells", task="open", asks="what"),
+)
+FILES: Sequence[tuple[str, Split]] = (
+    ("pvqa_train.json", "train"),
+    ("pvqa_val.json", "val"),
+    ("pvqa_test.json", "test"),
+)
+HUB_ROWS = (19_654, 6259, 6719)
+"""The train, validation and test rows of the hub's copy. Source: hub card of flaviagiammarino/path-vqa."""
+IMAGES, SUFFIX, KEY = "images", ".jpg", "pvqa"
+URL = "https://github.com/UCSD-AI4H/PathVQA"
+
 
 def benchmark() -> Benchmark:
     """Returns the benchmark, whose primary metric is the accuracy of yes/no questions."""
@@ -72,27 +88,6 @@ def benchmark() -> Benchmark:
         ),
         missing=part_of(TEST_QUESTIONS),
     )
-
-
-_MEDEVALKIT = "the letters of yes and no count, so that normal is a no"
-
-
-_EXAMPLES = (
-    example(1, "Is necrosis seen?", "yes", "yes", "no", task="yes_no", asks="is"),
-    example(2, "Does the section show fat?", "no", "yes", "no", task="yes_no", asks="does"),
-    example(3, "What do the arrows mark?", "giant cells", task="open", asks="what"),
-)
-
-
-FILES: Sequence[tuple[str, Split]] = (
-    ("pvqa_train.json", "train"),
-    ("pvqa_val.json", "val"),
-    ("pvqa_test.json", "test"),
-)
-HUB_ROWS = (19_654, 6259, 6719)
-"""The train, validation and test rows of the hub's copy. Source: hub card of flaviagiammarino/path-vqa."""
-IMAGES, SUFFIX, KEY = "images", ".jpg", "pvqa"
-URL = "https://github.com/UCSD-AI4H/PathVQA"
 
 
 def path_vqa() -> Source:

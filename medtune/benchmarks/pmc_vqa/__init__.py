@@ -44,6 +44,17 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 
 RELEASE = "release"
 
+URL = "https://huggingface.co/datasets/RadGenome/PMC-VQA"
+LICENCE = "CC BY-SA 4.0 (questions), as its card says; figures as their articles state"
+LETTERS = ascii_uppercase[:4]
+CHOICES = tuple(f"Choice {letter}" for letter in LETTERS)
+TASK = "figure"
+LETTER = "letter"
+"""The name under which a question keeps the letter of its answer, as printed."""
+_PREFIX = re.compile(r"\s*([A-D])\s*[:.)]\s*")
+_FIGURE = re.compile(r"_F(?:ig)?\d", re.I)
+_FOLDERS = ("images_2", "figures", "images", "")
+
 
 def benchmark() -> Benchmark:
     rules = {"medevalkit": medevalkit_rule("utils/PMC_VQA/PMC_VQA.py", _as_printed, takes_tags=False)}
@@ -83,18 +94,6 @@ def _missing(questions: Sequence[Question]) -> str:
         if count < (1 - MISSING_SHARE) * wanted:
             return f"{count:,} of the {wanted:,} of {release}"
     return ""
-
-
-URL = "https://huggingface.co/datasets/RadGenome/PMC-VQA"
-LICENCE = "CC BY-SA 4.0 (questions), as its card says; figures as their articles state"
-LETTERS = ascii_uppercase[:4]
-CHOICES = tuple(f"Choice {letter}" for letter in LETTERS)
-TASK = "figure"
-LETTER = "letter"
-"""The name under which a question keeps the letter of its answer, as printed."""
-_PREFIX = re.compile(r"\s*([A-D])\s*[:.)]\s*")
-_FIGURE = re.compile(r"_F(?:ig)?\d", re.I)
-_FOLDERS = ("images_2", "figures", "images", "")
 
 
 class Version(NamedTuple):

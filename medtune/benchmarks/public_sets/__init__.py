@@ -25,6 +25,12 @@ from medtune.data.raw.source import (
 )
 from medtune.data.types import Box, MediaRef, Question, Size, Split
 
+SMALL_BELOW = 500
+"""Sets with fewer images than this are used as test data only.
+
+Fetal-Gauge's paper treats small sets in this way, but does not say which sets are small; the number is our own choice.
+"""
+
 
 class Marked(NamedTuple):
     """A structure that is marked in an image."""
@@ -104,13 +110,6 @@ def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
         got = f"got {odd[0]!r}.{catalog.nearest(odd[0], known)}" if odd else "there is none."
         raise ValueError(f"{root}: wanted one folder per set, named {', '.join(known)} (links will do), {got}")
     return found
-
-
-SMALL_BELOW = 500
-"""Sets with fewer images than this are used as test data only.
-
-Fetal-Gauge's paper treats small sets in this way, but does not say which sets are small; the number is our own choice.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,23 @@ Where the reference names a structure, an answer that is evasive or names none h
 Reply with one JSON object and nothing else, with the fields score (0, 1 or 2), error_type (none for 2 points) and
 explanation (one sentence)."""
 
+_REPLY = "model_prediction"
+_NAMES = ("pred_*.json", "score_pred_*.json")
+_ROLE = "You are a sonographer who explains videos of ultrasound examinations."
+_WHY = ("to bring the vessel into the plane", "to lower the gain", "to measure it", "to end the scan")
+_REMEDIES = ("more gain", "a lower frame rate", "better contact of the probe", "less depth")
+_CROSS = "The probe is turned by 90 degrees to see the same vessel in cross section."
+_EXAMPLES = tuple(
+    example(number, text, answer, *options, kind=kind, task=TYPES[number], format=form, duration=DURATION_BINS[place])
+    for number, (text, answer, options, kind, form, place) in enumerate(
+        (
+            ("Why does the operator tilt the probe here?", _WHY[0], _WHY, "choice", "mcq", 0),
+            ("What would reduce the shadow at the left edge?", _REMEDIES[2], _REMEDIES, "choice", "mcq", 2),
+            ("Which step of the examination comes next?", _CROSS, (), "rubric", "free", 3),
+        )
+    )
+)
+
 
 def judge_task() -> JudgeTask:
     """Returns how ReXSonoVQA's free responses are judged."""
@@ -103,10 +120,6 @@ def _points(text: str) -> int:
     if found is None:
         raise ValueError("this reply of the judge is no verdict; judge the answer again")
     return found.score
-
-
-_REPLY = "model_prediction"
-_NAMES = ("pred_*.json", "score_pred_*.json")
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
@@ -151,9 +164,6 @@ def _verdict(row: Mapping[str, object], where: str) -> str | None:
         raise ValueError(f"{where}: wanted eval_score, 0 to {FULL_POINTS} points, got {score!r}.")
     said = {"score": score, "error_type": row["judge_error_type"], "explanation": row.get("judge_explanation")}
     return json.dumps(said)
-
-
-_ROLE = "You are a sonographer who explains videos of ultrasound examinations."
 
 
 def benchmark() -> Benchmark:
@@ -222,18 +232,3 @@ def parse_recoded(reply: str, question: Question) -> str | None:
 def is_multiple_choice(question: Question) -> bool:
     """Returns whether the question has options to choose from."""
     return not is_rubric(question)
-
-
-_WHY = ("to bring the vessel into the plane", "to lower the gain", "to measure it", "to end the scan")
-_REMEDIES = ("more gain", "a lower frame rate", "better contact of the probe", "less depth")
-_CROSS = "The probe is turned by 90 degrees to see the same vessel in cross section."
-_EXAMPLES = tuple(
-    example(number, text, answer, *options, kind=kind, task=TYPES[number], format=form, duration=DURATION_BINS[place])
-    for number, (text, answer, options, kind, form, place) in enumerate(
-        (
-            ("Why does the operator tilt the probe here?", _WHY[0], _WHY, "choice", "mcq", 0),
-            ("What would reduce the shadow at the left edge?", _REMEDIES[2], _REMEDIES, "choice", "mcq", 2),
-            ("Which step of the examination comes next?", _CROSS, (), "rubric", "free", 3),
-        )
-    )
-)

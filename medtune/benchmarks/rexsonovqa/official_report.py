@@ -56,6 +56,16 @@ _OFFICIAL = (
     re.compile(r"(?:answer|option) is\s*\*?([A-D])\b", re.I),
 )
 
+VIDEO, FRAMES, BLIND = "video", "frames", "blind"
+_QUESTION, _BEFORE = "question", "user"
+_FRAMES_PER_S = 5.0
+_SHARES = {WRONG_CONCLUSION: "wrong_conclusion_only", WRONG_EVIDENCE: "wrong_visual_evidence_only"}
+_WRONG_BOTH = "wrong_both"
+_FILE, _FUNCTION, _FORMAT = "evaluate_results.py", "evaluate_free_response", "[FREE] "
+_SYSTEM, _STRICT, _USER = "system_prompt", "strict_note", "user_message"
+_SHOWN = ("question", "ground_truth", "prediction")
+_AGAIN = "Copy it from https://github.com/rajpurkarlab/RexSonoVQA at c2b931f again."
+
 
 def official_letter(reply: str) -> str:
     """Returns the letter that the official extractor takes from a reply, or "" for none.
@@ -88,11 +98,6 @@ def official_option(reply: str, question: Question) -> str | None:
     letter = official_letter(reply.strip())
     index = LETTERS.index(letter) if letter else len(question.options)
     return question.options[index] if index < len(question.options) else None
-
-
-VIDEO, FRAMES, BLIND = "video", "frames", "blind"
-_QUESTION, _BEFORE = "question", "user"
-_FRAMES_PER_S = 5.0
 
 
 def official_prompts() -> OfficialPrompts:
@@ -138,10 +143,6 @@ def _answer(question: Question, said: str) -> str:
     if said not in question.options:
         return said
     return f"Answer: {LETTERS[question.options.index(said)]}"
-
-
-_SHARES = {WRONG_CONCLUSION: "wrong_conclusion_only", WRONG_EVIDENCE: "wrong_visual_evidence_only"}
-_WRONG_BOTH = "wrong_both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +215,6 @@ def report_tables(found: OfficialFigures) -> list[Table]:
     errors = tuple((name, count, 100 * count / free.n if free.n else None) for name, count in found.errors.items())
     tables.append(Table("Errors, percent of all free responses", ("error", "n", "value"), errors, digits=1))
     return tables
-
-
-_FILE, _FUNCTION, _FORMAT = "evaluate_results.py", "evaluate_free_response", "[FREE] "
-_SYSTEM, _STRICT, _USER = "system_prompt", "strict_note", "user_message"
-_SHOWN = ("question", "ground_truth", "prediction")
-_AGAIN = "Copy it from https://github.com/rajpurkarlab/RexSonoVQA at c2b931f again."
 
 
 def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:

@@ -48,6 +48,22 @@ _TITLES = {"mcq": "multiple choice", "free": "free response"}
 _PREFIX = {"mcq": "mcq", "free": "fr"}
 _KEYS = ("type1", "type2", "type3", "0_5s", "gt20s")
 
+Cells = tuple[tuple[int, ...], ...]
+"""Numbers of questions by outcome: blind in rows, with the video in columns, each in the order of the outcomes, with
+totals last."""
+_SHORT: dict[str, str] = dict(zip((*TYPES, DURATION_BINS[0], DURATION_BINS[-1]), _KEYS, strict=True))
+"""For each group its name in the keys of section 5."""
+_BLIND_SHORT = {DURATION_BINS[0]: "shortest", DURATION_BINS[-1]: "longest"}
+"""Those of the groups that section 5 names otherwise where it prints blind answers."""
+SETTINGS: dict[str, tuple[Condition, ...]] = {
+    "video": ("image",), "blind": ("text_only",), "gain": ("text_only", "image"),
+}  # fmt: skip
+FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "figure6": ("task", tuple(TYPES)), "figure7": ("duration", tuple(DURATION_BINS)),
+}  # fmt: skip
+"""For each figure the facet by which it shows the scores, and its levels."""
+OVERALL = "overall"
+
 
 def published_tables() -> Sequence[PublishedTable]:
     """Returns the tables `mcq` (A1, A3, A5, A7), `free` (A2, A4, A6, A8) and `section5`, and Figures 6 and 7."""
@@ -113,11 +129,6 @@ def _is_there(answers: Answers, *, format_: Format, row: int, column: int, total
     ]
 
 
-Cells = tuple[tuple[int, ...], ...]
-"""Numbers of questions by outcome: blind in rows, with the video in columns, each in the order of the outcomes, with
-totals last."""
-
-
 def crossed(table: PublishedTable, evidence: PhaseAnswers) -> Cells | None:
     """Returns the cells of the table `mcq` or `free` for one evaluation; None where nothing was asked blind."""
     outcomes = (*(MCQ_OUTCOMES if table.name == "mcq" else FREE_OUTCOMES), "total")
@@ -149,20 +160,6 @@ def free_outcome(score: float, error_type: str | None) -> int:
     if score == FULL_POINTS:
         return 0
     return _SINGLE.get(error_type or "", 3) if score == 1 else 3
-
-
-_SHORT: dict[str, str] = dict(zip((*TYPES, DURATION_BINS[0], DURATION_BINS[-1]), _KEYS, strict=True))
-"""For each group its name in the keys of section 5."""
-_BLIND_SHORT = {DURATION_BINS[0]: "shortest", DURATION_BINS[-1]: "longest"}
-"""Those of the groups that section 5 names otherwise where it prints blind answers."""
-SETTINGS: dict[str, tuple[Condition, ...]] = {
-    "video": ("image",), "blind": ("text_only",), "gain": ("text_only", "image"),
-}  # fmt: skip
-FIGURES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "figure6": ("task", tuple(TYPES)), "figure7": ("duration", tuple(DURATION_BINS)),
-}  # fmt: skip
-"""For each figure the facet by which it shows the scores, and its levels."""
-OVERALL = "overall"
 
 
 def _section5() -> PublishedTable:

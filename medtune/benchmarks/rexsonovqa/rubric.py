@@ -23,6 +23,17 @@ UNKNOWN_ERROR = "unknown"
 # The points of a perfect free response; a right answer to a multiple-choice question has 1 point.
 FULL_POINTS = 2
 
+TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
+_OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_OptimizationTroubleshooting": TYPES[1]}
+ErrorType = Literal["none", "wrong_visual_evidence", "wrong_conclusion", "both_fail", "unknown"]
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+_BY_NAME: dict[object, ErrorType] = {
+    "none": "none",
+    "wrong_visual_evidence": "wrong_visual_evidence",
+    "wrong_conclusion": "wrong_conclusion",
+    "both_fail": "both_fail",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredItem:
@@ -86,10 +97,6 @@ def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:
     return {letter: Tally(keys.count(letter), len(keys)) for letter in sorted(set(keys))}
 
 
-TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
-_OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_OptimizationTroubleshooting": TYPES[1]}
-
-
 def question_type(name: str) -> str:
     """Returns the present name of a question type, which had other names before; an unknown type is returned unchanged.
 
@@ -104,16 +111,6 @@ def is_kept(row: Mapping[str, object]) -> bool:
     Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
     """
     return row.get("keep", True) is True
-
-
-ErrorType = Literal["none", "wrong_visual_evidence", "wrong_conclusion", "both_fail", "unknown"]
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
-_BY_NAME: dict[object, ErrorType] = {
-    "none": "none",
-    "wrong_visual_evidence": "wrong_visual_evidence",
-    "wrong_conclusion": "wrong_conclusion",
-    "both_fail": "both_fail",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,26 @@ _GEMINI = "Gemini 3 Pro"
 _UNSCORED = "{} free responses wait for a judge (medtune judge) and are in none of these tables."
 _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was asked; the paper has one blind run for all."
 
+_FIGURES = {"figure6": "Figure 6: by type", "figure7": "Figure 7: by clip duration"}
+_SCORED: dict[Format, str] = {"mcq": "multiple choice, % right", "free": "free response, 0 to 2"}
+_GEMINI_GROUPS = {
+    "multiple choice, all": "mcq_video_overall",
+    "multiple choice, type 1": "mcq_video_type1",
+    "multiple choice, type 2": "mcq_video_type2",
+    "multiple choice, 0-5 s": "mcq_video_0_5s",
+    "multiple choice, over 20 s": "mcq_video_gt20s",
+    "free response, all": "fr_video_overall",
+    "free response, type 2": "fr_video_type2",
+    "free response, type 3": "fr_video_type3",
+    "free response, 0-5 s": "fr_video_0_5s",
+    "free response, over 20 s": "fr_video_gt20s",
+}
+"""For each group of section 5 with the video, the column of the published tables."""
+_CROSSED: dict[Format, tuple[str, tuple[str, ...]]] = {
+    "mcq": ("Multiple choice", MCQ_OUTCOMES),
+    "free": ("Free response", FREE_OUTCOMES),
+}
+
 
 def tables(evidence: Evidence) -> list[Table]:
     """Returns the tables of one evaluation; tables about settings that were not evaluated are left out."""
@@ -57,10 +77,6 @@ def tables(evidence: Evidence) -> list[Table]:
     made += [*_beside_the_paper(evidence), _gemini_by_group(evidence)]
     made += [_composition(evidence.questions), *_figures(evidence)]
     return [table for table in (*made, *_crossings(evidence)) if table.rows]
-
-
-_FIGURES = {"figure6": "Figure 6: by type", "figure7": "Figure 7: by clip duration"}
-_SCORED: dict[Format, str] = {"mcq": "multiple choice, % right", "free": "free response, 0 to 2"}
 
 
 def _composition(questions: Sequence[Question]) -> Table:
@@ -218,21 +234,6 @@ def _free_mean(counts: Sequence[int]) -> float:
     return (2 * full + conclusion + evidence) / n
 
 
-_GEMINI_GROUPS = {
-    "multiple choice, all": "mcq_video_overall",
-    "multiple choice, type 1": "mcq_video_type1",
-    "multiple choice, type 2": "mcq_video_type2",
-    "multiple choice, 0-5 s": "mcq_video_0_5s",
-    "multiple choice, over 20 s": "mcq_video_gt20s",
-    "free response, all": "fr_video_overall",
-    "free response, type 2": "fr_video_type2",
-    "free response, type 3": "fr_video_type3",
-    "free response, 0-5 s": "fr_video_0_5s",
-    "free response, over 20 s": "fr_video_gt20s",
-}
-"""For each group of section 5 with the video, the column of the published tables."""
-
-
 def _gemini_by_group(evidence: Evidence) -> Table:
     columns = {column.name: column for table in published_tables() for column in table.columns}
     text, passes = published("rexsonovqa")["text"], answers_of(evidence)
@@ -243,12 +244,6 @@ def _gemini_by_group(evidence: Evidence) -> Table:
     title = f"{_GEMINI} as section 5 prints it, and ours (percent right; mean of 0 to 2)"
     note = "The paper's free-response numbers here are recoded; see the benchmark's README."
     return Table(title, ("group", _GEMINI, OURS, "n"), tuple(rows), (note,), digits=2)
-
-
-_CROSSED: dict[Format, tuple[str, tuple[str, ...]]] = {
-    "mcq": ("Multiple choice", MCQ_OUTCOMES),
-    "free": ("Free response", FREE_OUTCOMES),
-}
 
 
 def _crossings(evidence: Evidence) -> Iterator[Table]:

@@ -44,6 +44,18 @@ _NO = frozenset(
     {"no", "nope", "false", "否", "不是", "没有", "无", "不包含", "不能", "不会", "不可以", "不正常", "异常"}
 )
 
+_OTHERS = re.compile(r"[^a-zA-Z ]")
+_KEPT_ROWS = 20_000
+Replies = Sequence[tuple[Question, str]]
+_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
+_COPIES = {
+    "damo": _KIT,
+    "blackkiring": "blackkiring/MedEvalKit@9c443c2",
+    "chenz53": "chenz53/MedEvalKit@9f20061",
+    "ceilingFan456": "ceilingFan456/MedEvalKit@b4c80aa",
+}
+_LLAVA = "microsoft/LLaVA-Med@b9a98a7, llava/eval"
+
 
 def normalised(text: str) -> str:
     """Returns a text as the kit compares it.
@@ -64,9 +76,6 @@ def is_right(truth: str, reply: str) -> bool:
     (True, False)
     """
     return normalised(reply) == normalised(truth)
-
-
-_OTHERS = re.compile(r"[^a-zA-Z ]")
 
 
 def exact_match(truth: str, reply: str) -> float | None:
@@ -107,18 +116,6 @@ def bleu1(truth: str, reply: str) -> float | None:
 
 def _words(text: str) -> Counter[str]:
     return Counter(_OTHERS.sub("", text).lower().split())
-
-
-_KEPT_ROWS = 20_000
-Replies = Sequence[tuple[Question, str]]
-_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
-_COPIES = {
-    "damo": _KIT,
-    "blackkiring": "blackkiring/MedEvalKit@9c443c2",
-    "chenz53": "chenz53/MedEvalKit@9f20061",
-    "ceilingFan456": "ceilingFan456/MedEvalKit@b4c80aa",
-}
-_LLAVA = "microsoft/LLaVA-Med@b9a98a7, llava/eval"
 
 
 def medevalkit_rules(set_name: str, count: CountRow, file: str, errs: str) -> dict[str, ReplyRule]:

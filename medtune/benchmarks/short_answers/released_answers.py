@@ -46,6 +46,9 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 Source: the closed questions of SLAKE 1.0 in English and Chinese, and of VQA-RAD.
 """
 
+SPLITS: Mapping[str, Split] = {"train": "train", "validation": "val", "val": "val", "test": "test"}
+COLUMNS = ("image", "question", "answer")
+
 
 class ReleasedAnswer(NamedTuple):
     text: str  # The answer; "yes" or "no" in small letters.
@@ -183,10 +186,6 @@ def answer_table(
         missing,
         stands_for_patient="image",
     )
-
-
-SPLITS: Mapping[str, Split] = {"train": "train", "validation": "val", "val": "val", "test": "test"}
-COLUMNS = ("image", "question", "answer")
 
 
 def is_hub_copy(folder: Path) -> bool:

@@ -20,6 +20,11 @@ Millimetres = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Shape = Callable[[Millimetres, Millimetres], Mask]
 
+Geometry = Literal["sector", "linear"]
+NUM_DEPTHS = 320
+NUM_LINES = 144
+IMAGE_SIZE = 224
+
 
 class Local(NamedTuple):
     """Points in the coordinates of a pose, in mm: `u_N` along the axis of the pose, `v_N` across it."""
@@ -132,12 +137,6 @@ def union(*shapes: Shape) -> Shape:
         return np.asarray(np.logical_or.reduce([shape(x_N, z_N) for shape in shapes]))
 
     return inside
-
-
-Geometry = Literal["sector", "linear"]
-NUM_DEPTHS = 320
-NUM_LINES = 144
-IMAGE_SIZE = 224
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,14 @@ from scipy.ndimage import gaussian_filter, gaussian_filter1d, zoom
 
 from medtune.benchmarks.simulators.bmode_device import Beams, Device, Millimetres, Pose, Shape, beyond, blob, overlap
 
+SPEED_MM_PER_US = 1.54
+PULSE_CYCLES = 2.0
+COMPENSATED_ATTENUATION = 0.35
+SPECULAR_DB = 3.0
+INTERFACE_ROUGHNESS = 0.4
+DISPLAY_BLUR = (1.1, 0.6)
+_PAD_LINES = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Tissue:
@@ -151,15 +159,6 @@ class Patient:
     device: Device  # The scanner and its settings.
     size: float  # Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
     wall_mm: float  # Distance from the probe to the uterus.
-
-
-SPEED_MM_PER_US = 1.54
-PULSE_CYCLES = 2.0
-COMPENSATED_ATTENUATION = 0.35
-SPECULAR_DB = 3.0
-INTERFACE_ROUGHNESS = 0.4
-DISPLAY_BLUR = (1.1, 0.6)
-_PAD_LINES = 24
 
 
 def axial_sigma_mm(*, frequency_mhz: float) -> float:

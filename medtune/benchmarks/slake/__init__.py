@@ -34,6 +34,25 @@ from medtune.eval.benchmark import Benchmark
 TEST_QUESTIONS = (1061, 1033, 2094)
 """The official test questions in English, in Chinese and in both."""
 
+_MEDEVALKIT = "Yes and No are written with capitals here, so that they have to be equal: Yes, there is, is wrong"
+_ABOUT = {"organ": "lung", "knowledge": "no", "modality": "CT", "content": "organ"}
+_EXAMPLES = (
+    example(1, "Is there a lung in the picture?", "yes", "yes", "no", task="yes_no", language="en", **_ABOUT),
+    example(2, "图中有肺吗?", "没有", "有", "没有", task="yes_no", language="zh", **_ABOUT),
+    example(3, "Which is larger, the liver or the heart?", "Liver", task="closed", language="en", **_ABOUT),
+    example(4, "这是什么器官?", "肝脏", task="open", language="zh", **_ABOUT),
+)
+FILES: Sequence[tuple[tuple[str, ...], Split]] = (
+    (("train.json",), "train"),
+    (("validate.json", "validation.json"), "val"),
+    (("test.json",), "test"),
+)
+IMAGES, ARCHIVE = "imgs", "imgs.zip"
+HUB_FILES = (*(name for names, _ in FILES for name in names), ARCHIVE)
+"""The files of the hub's repository that are read; of two names for one file only one is there."""
+URL = "https://huggingface.co/datasets/BoKelvin/SLAKE"
+LANGUAGES = ("en", "zh")
+
 
 def benchmark() -> Benchmark:
     """Returns the benchmark, whose primary metric is the accuracy of closed questions."""
@@ -68,30 +87,6 @@ def benchmark() -> Benchmark:
         ),
         missing=part_of(TEST_QUESTIONS),
     )
-
-
-_MEDEVALKIT = "Yes and No are written with capitals here, so that they have to be equal: Yes, there is, is wrong"
-
-
-_ABOUT = {"organ": "lung", "knowledge": "no", "modality": "CT", "content": "organ"}
-_EXAMPLES = (
-    example(1, "Is there a lung in the picture?", "yes", "yes", "no", task="yes_no", language="en", **_ABOUT),
-    example(2, "图中有肺吗?", "没有", "有", "没有", task="yes_no", language="zh", **_ABOUT),
-    example(3, "Which is larger, the liver or the heart?", "Liver", task="closed", language="en", **_ABOUT),
-    example(4, "这是什么器官?", "肝脏", task="open", language="zh", **_ABOUT),
-)
-
-
-FILES: Sequence[tuple[tuple[str, ...], Split]] = (
-    (("train.json",), "train"),
-    (("validate.json", "validation.json"), "val"),
-    (("test.json",), "test"),
-)
-IMAGES, ARCHIVE = "imgs", "imgs.zip"
-HUB_FILES = (*(name for names, _ in FILES for name in names), ARCHIVE)
-"""The files of the hub's repository that are read; of two names for one file only one is there."""
-URL = "https://huggingface.co/datasets/BoKelvin/SLAKE"
-LANGUAGES = ("en", "zh")
 
 
 def slake_source(title: str, languages: Sequence[str]) -> Source:

@@ -52,6 +52,27 @@ _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
     ("CVE", "50"): _STILL,
 }
 
+_ROLE = "You are a physician who reads ultrasound images."
+_REPLY = "response"
+_BOX, _PATIENT = {"box_size": "large", "scanner": "Voluson E6"}, {"sex": "F", "age": "50-59"}
+_LEVELS, _CUT, _PLANE = ("benign", "normal", "malignant"), ("4CH", "2CH"), "A plane of the abdomen of a fetal phantom."
+_EXAMPLES = tuple(
+    example(
+        task, text, answer, *options, kind=kind, unit="%" if kind == "number" else None,
+        task=task, scenario=f"{task} {dataset}", dataset=dataset, anatomy=anatomy, **facets,
+    )
+    for task, dataset, anatomy, text, answer, options, kind, facets in (
+        ("DD", "23", "breast", "What is the diagnosis?", "malignant", _LEVELS, "choice", {}),
+        ("VRA", "18", "heart", "Which view of the heart is this?", "2CH", _CUT, "choice", {}),
+        ("LL", "04", "thyroid", "Where is the lesion?", "upper right", LOCATIONS, "choice", {}),
+        ("OD", "31", "fetal head", "Where is the head?", "center", LOCATIONS, "choice", _BOX),
+        ("KD", "48", "heart", "Where is the mitral valve's middle?", "not visible", LOCATIONS, "choice", {}),
+        ("CVE", "18", "heart", "What is the ejection fraction?", "57.5", (), "number", _PATIENT),
+        ("RG", "39", "liver", "Write the findings.", "The liver is of normal size and even texture.", (), "text", {}),
+        ("CG", "10", "fetal abdomen", "Describe the image in one sentence.", _PLANE, (), "text", {"phantom": "yes"}),
+    )
+)  # fmt: skip
+
 
 def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns the changes that the question's scenario (task and data set) allows.
@@ -60,9 +81,6 @@ def allowed_changes(question: Question) -> frozenset[Change]:
     """
     task, dataset = question.facets["task"], question.facets["dataset"]
     return _SETS.get((task, dataset), _TASKS.get(task, NO_CHANGES))
-
-
-_ROLE = "You are a physician who reads ultrasound images."
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
@@ -83,9 +101,6 @@ def render_with_anatomy(question: Question, answer_format: AnswerFormat) -> Prom
     organ = question.facets.get("anatomy")
     named = f"The ultrasound image shows: {organ}.\n{question.text}" if organ else question.text
     return render(replace(question, text=named), answer_format)
-
-
-_REPLY = "response"
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
@@ -156,23 +171,3 @@ def benchmark() -> Benchmark:
             condition_repeats={"with_anatomy": 5, "without_anatomy": 5},
         ),
     )
-
-
-_BOX, _PATIENT = {"box_size": "large", "scanner": "Voluson E6"}, {"sex": "F", "age": "50-59"}
-_LEVELS, _CUT, _PLANE = ("benign", "normal", "malignant"), ("4CH", "2CH"), "A plane of the abdomen of a fetal phantom."
-_EXAMPLES = tuple(
-    example(
-        task, text, answer, *options, kind=kind, unit="%" if kind == "number" else None,
-        task=task, scenario=f"{task} {dataset}", dataset=dataset, anatomy=anatomy, **facets,
-    )
-    for task, dataset, anatomy, text, answer, options, kind, facets in (
-        ("DD", "23", "breast", "What is the diagnosis?", "malignant", _LEVELS, "choice", {}),
-        ("VRA", "18", "heart", "Which view of the heart is this?", "2CH", _CUT, "choice", {}),
-        ("LL", "04", "thyroid", "Where is the lesion?", "upper right", LOCATIONS, "choice", {}),
-        ("OD", "31", "fetal head", "Where is the head?", "center", LOCATIONS, "choice", _BOX),
-        ("KD", "48", "heart", "Where is the mitral valve's middle?", "not visible", LOCATIONS, "choice", {}),
-        ("CVE", "18", "heart", "What is the ejection fraction?", "57.5", (), "number", _PATIENT),
-        ("RG", "39", "liver", "Write the findings.", "The liver is of normal size and even texture.", (), "text", {}),
-        ("CG", "10", "fetal abdomen", "Describe the image in one sentence.", _PLANE, (), "text", {"phantom": "yes"}),
-    )
-)  # fmt: skip

@@ -54,6 +54,21 @@ _KEYWORDS = (
     ("abdomen", "fetal abdomen"), ("femur", "fetal femur"), ("thorax", "fetal thorax"), ("brain", "fetal brain"),
 )  # fmt: skip
 
+VALID, EMPTY = "valid", "empty"
+FORMAT, EXPLANATORY = "format_violation", "explanatory"
+INVALID_TERM, DEVIATION = "invalid_term", "deviation"
+DESCRIPTIVE = "descriptive"
+KINDS = {
+    "classification": (VALID, EXPLANATORY, FORMAT),
+    "localisation": (VALID, INVALID_TERM, DEVIATION),
+    "values": (VALID, DESCRIPTIVE, FORMAT),
+    "reports": (VALID, EMPTY),
+}
+_WHERE = re.compile(
+    r"\b(?:upper|lower|middle|cent(?:er|re|ral)|left|right|top|bottom|quadrant|visible|superior|inferior|lateral|medial)\b"
+)
+_BLANKS_AND_QUOTES = " \t\r\n\"'"
+
 
 def extract_option(reply: str, options: Sequence[str]) -> str:
     """Returns the first option that the script finds in the reply, spelled as in `options`; "" if it finds none.
@@ -190,22 +205,6 @@ def _class_of_number(reply: str, question: Question) -> str | None:
     if re.fullmatch(r"\+?[0-9]{1,9}", reply.strip()) is None:
         return None
     return next((each for each in question.options if each.strip().isdecimal() and int(each) == int(reply)), None)
-
-
-VALID, EMPTY = "valid", "empty"
-FORMAT, EXPLANATORY = "format_violation", "explanatory"
-INVALID_TERM, DEVIATION = "invalid_term", "deviation"
-DESCRIPTIVE = "descriptive"
-KINDS = {
-    "classification": (VALID, EXPLANATORY, FORMAT),
-    "localisation": (VALID, INVALID_TERM, DEVIATION),
-    "values": (VALID, DESCRIPTIVE, FORMAT),
-    "reports": (VALID, EMPTY),
-}
-_WHERE = re.compile(
-    r"\b(?:upper|lower|middle|cent(?:er|re|ral)|left|right|top|bottom|quadrant|visible|superior|inferior|lateral|medial)\b"
-)
-_BLANKS_AND_QUOTES = " \t\r\n\"'"
 
 
 def family(question: Question) -> str:

@@ -20,6 +20,14 @@ from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedI
 _SOURCE = "U2-Bench, arXiv 2505.17779"
 _WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
+_OUTCOMES: dict[str, tuple[str, tuple[bool, bool]]] = {
+    "both right": ("both_correct", (True, True)),
+    "only with": ("only_with", (True, False)),
+    "only without": ("only_without", (False, True)),
+    "both wrong": ("both_wrong", (False, False)),
+}
+"""For each column of counts its name in published.json, and which answers are right: with the organ, without."""
+
 
 def published_tables() -> Sequence[PublishedTable]:
     """Returns the tables `table1`, `table2` and `table3`."""
@@ -115,15 +123,6 @@ def published_table2() -> PublishedTable:
     cells = {model: {"rate": rate} for model, rate in printed["rows"]}
     title = "U2-Bench, Table 2: replies to diagnosis that keep to the format"
     return PublishedTable("table2", title, f"{_SOURCE}, Table 2", (column,), cells, notes)
-
-
-_OUTCOMES: dict[str, tuple[str, tuple[bool, bool]]] = {
-    "both right": ("both_correct", (True, True)),
-    "only with": ("only_with", (True, False)),
-    "only without": ("only_without", (False, True)),
-    "both wrong": ("both_wrong", (False, False)),
-}
-"""For each column of counts its name in published.json, and which answers are right: with the organ, without."""
 
 
 def published_table3() -> PublishedTable:

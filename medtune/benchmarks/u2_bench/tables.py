@@ -18,6 +18,12 @@ from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.studies.one_run import answers_of, tables_of_run
 
+_TERMS: Mapping[str, tuple[str, Metric]] = {
+    **dict.fromkeys((*CLASSIFICATION, *DETECTION), ("accuracy", METRICS["mean_accuracy"])),
+    VALUE: ("RMSE", METRICS["rmse"]),
+    **dict.fromkeys(TEXT, ("BLEU-4", METRICS["bleu4"])),
+}
+
 
 def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the report's tables: Table 1, the parsers side by side, instruction following, kinds of replies etc."""
@@ -31,13 +37,6 @@ def tables(evidence: Evidence) -> Sequence[Table]:
         *([*_following(evidence), _kinds(replies)] if replies else []),
         _by_anatomy(evidence.rows("image")),
     )
-
-
-_TERMS: Mapping[str, tuple[str, Metric]] = {
-    **dict.fromkeys((*CLASSIFICATION, *DETECTION), ("accuracy", METRICS["mean_accuracy"])),
-    VALUE: ("RMSE", METRICS["rmse"]),
-    **dict.fromkeys(TEXT, ("BLEU-4", METRICS["bleu4"])),
-}
 
 
 def _by_anatomy(rows: Sequence[ParsedReply]) -> Table:

@@ -81,6 +81,45 @@ VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circu
 _PHANTOM, _SIMULATED = "10", "67"
 UNITS: Mapping[str, str] = {"18": "%", "27": "mm", "31": "mm", "50": "mm", "57": "%"}
 
+WEIGHTS: Mapping[str, float] = {
+    "DD": 0.2, "VRA": 0.2, "LL": 0.07, "OD": 0.27, "KD": 0.07, "CVE": 0.07, "RG": 0.08, "CG": 0.04,
+}  # fmt: skip
+CASES: Mapping[str, int] = {
+    "DD": 1411, "VRA": 1588, "LL": 503, "OD": 1918, "KD": 500, "CVE": 521, "RG": 600, "CG": 200,
+}  # fmt: skip
+EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
+TOLERANCE = 0.1
+_YES_NO = ("0", " 1")
+_BENIGN_OR_NOT_SEEN = ("benign", " malignant")
+# The ids are those of the metric scripts, in which knee grades are 28 and knee views 28_class.
+# Leading blanks, additional options ("other", "fetal abdomen") and their order are as in the official extractor.
+OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
+    "03": ("fetal abdomen", "fetal femur", "fetal brain", "maternal cervix", "fetal thorax", "other"),
+    "10": ("hdvb", "hdvf", "huvb", "huvf"),
+    "18": ("2CH", " 4CH"),
+    "21": _BENIGN_OR_NOT_SEEN,
+    "23": ("normal", " benign", " malignant"),
+    "25": _BENIGN_OR_NOT_SEEN,
+    "28": ("Mild OA", "Moderate OA", "No OA", "Questionable OA", "Severe OA", "Total joint replacement"),
+    "28_class": (*OPTIONS["VRA", "28"], "other"),
+    "32": _BENIGN_OR_NOT_SEEN,
+    "37": ("Axial/Transverse Plane", "Coronal Plane", "Sagittal Plane"),
+    "40": ("2", "3", "4A", "4B", "4C", "5"),
+    "42": ("non-pancreas cancer", " pancreas cancer", "other"),
+    "44": ("0", " 1", " 2", " 3"),
+    "50": ("none", "optimal", "suboptimal", "fetal abdomen"),
+    "53": ("None", "OnlyFetalHead", "OnlySymphysisPubis", "SymphysisPubis+FetalHead", "other"),
+    "57": _YES_NO,
+    "66": _BENIGN_OR_NOT_SEEN,
+    "69": ("external carotid", "left carotid", "right carotid", "other"),
+    "70": ("normal thyroid", " benign", " malignant"),
+    "74is_normal": ("Appears abnormal", "Appears normal", "other"),
+    "74is_visible": ("Not-visible", "Visible"),
+    "75": ("infected", "noninfected", "other"),
+    "anatomy": OPTIONS["VRA", ANATOMY],
+}
+INTEGER_SETS = ("44", "57")
+
 
 def phantom(dataset: str) -> str | None:
     """Returns "yes" if a data set shows a phantom, "no" if it shows patients, and None if it shows neither."""
@@ -134,14 +173,6 @@ class Range(NamedTuple):
     high: float
 
 
-WEIGHTS: Mapping[str, float] = {
-    "DD": 0.2, "VRA": 0.2, "LL": 0.07, "OD": 0.27, "KD": 0.07, "CVE": 0.07, "RG": 0.08, "CG": 0.04,
-}  # fmt: skip
-CASES: Mapping[str, int] = {
-    "DD": 1411, "VRA": 1588, "LL": 503, "OD": 1918, "KD": 500, "CVE": 521, "RG": 600, "CG": 200,
-}  # fmt: skip
-EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
-
 RANGES: Mapping[str, Range] = {
     "18": Range(10.0, 75.0),
     "27": Range(0.3, 1.5),
@@ -150,38 +181,6 @@ RANGES: Mapping[str, Range] = {
 }
 # The official scorer leaves out set 31, so its range is the one that the official question names.
 ALL_RANGES: Mapping[str, Range] = {**RANGES, "31": Range(100.0, 350.0)}
-TOLERANCE = 0.1
-
-_YES_NO = ("0", " 1")
-_BENIGN_OR_NOT_SEEN = ("benign", " malignant")
-# The ids are those of the metric scripts, in which knee grades are 28 and knee views 28_class.
-# Leading blanks, additional options ("other", "fetal abdomen") and their order are as in the official extractor.
-OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
-    "03": ("fetal abdomen", "fetal femur", "fetal brain", "maternal cervix", "fetal thorax", "other"),
-    "10": ("hdvb", "hdvf", "huvb", "huvf"),
-    "18": ("2CH", " 4CH"),
-    "21": _BENIGN_OR_NOT_SEEN,
-    "23": ("normal", " benign", " malignant"),
-    "25": _BENIGN_OR_NOT_SEEN,
-    "28": ("Mild OA", "Moderate OA", "No OA", "Questionable OA", "Severe OA", "Total joint replacement"),
-    "28_class": (*OPTIONS["VRA", "28"], "other"),
-    "32": _BENIGN_OR_NOT_SEEN,
-    "37": ("Axial/Transverse Plane", "Coronal Plane", "Sagittal Plane"),
-    "40": ("2", "3", "4A", "4B", "4C", "5"),
-    "42": ("non-pancreas cancer", " pancreas cancer", "other"),
-    "44": ("0", " 1", " 2", " 3"),
-    "50": ("none", "optimal", "suboptimal", "fetal abdomen"),
-    "53": ("None", "OnlyFetalHead", "OnlySymphysisPubis", "SymphysisPubis+FetalHead", "other"),
-    "57": _YES_NO,
-    "66": _BENIGN_OR_NOT_SEEN,
-    "69": ("external carotid", "left carotid", "right carotid", "other"),
-    "70": ("normal thyroid", " benign", " malignant"),
-    "74is_normal": ("Appears abnormal", "Appears normal", "other"),
-    "74is_visible": ("Not-visible", "Visible"),
-    "75": ("infected", "noninfected", "other"),
-    "anatomy": OPTIONS["VRA", ANATOMY],
-}
-INTEGER_SETS = ("44", "57")
 
 
 def options_seen(task: str, dataset: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -48,6 +48,37 @@ from medtune.eval.scoring.parsers.noted_rules import note
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
+KINDS: Mapping[str, Callable[[Question], bool]] = {
+    "closed: options": lambda question: (
+        bool(question.options) and question.answer_kind != "yes_no" and not is_about_labels(question)
+    ),
+    "closed: yes or no": lambda question: question.answer_kind == "yes_no" and not is_about_labels(question),
+    "labels: yes or no each": lambda question: LABEL in question.printed,
+    "labels: all in one": lambda question: LABELS in question.printed,
+    "open: number": lambda question: not question.options and question.answer_kind == "number",
+    "open: short answer": lambda question: is_free_text(question) and is_short(question),
+    "open: longer text": lambda question: is_free_text(question) and not is_short(question),
+}
+_COLUMNS = ("kind", "questions", "unreadable", "accuracy", "exact match", "token F1", "ROUGE-L", "BERTScore F1")
+_EXAMPLES = (
+    example(1, "Which plane of the fetus is this?", "thorax", "abdomen", "thorax", "femur", task="choice"),
+    example(2, "Is a nodule visible?", "no", "yes", "no", task="yes_no"),
+    replace(
+        example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+        printed={TOLERANCE: "10%"},
+    ),
+    example(4, "Where does the catheter end?", "The right atrium of the heart", task="text"),
+    replace(
+        example(6, "Which findings are there?", "cyst; shadow", kind="set", task="labels"),
+        printed={LABELS: "cyst\nmass\nshadow"},
+    ),
+    replace(
+        example(7, "Is there a cyst?", "yes", "yes", "no", kind="yes_no", task="labels"),
+        printed={LABEL: "cyst", SET: "Is there a {label}?"},
+    ),
+    example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", task="text"),
+)
+
 
 def metrics() -> Mapping[str, Metric]:
     """Returns the metrics by name; all of open answers but `verbatim_match` are of texts after normalisation."""
@@ -154,20 +185,6 @@ def _number(reply: str, question: Question) -> str | None:
     return question.answer if is_equal else f"{found:.12g}"
 
 
-KINDS: Mapping[str, Callable[[Question], bool]] = {
-    "closed: options": lambda question: (
-        bool(question.options) and question.answer_kind != "yes_no" and not is_about_labels(question)
-    ),
-    "closed: yes or no": lambda question: question.answer_kind == "yes_no" and not is_about_labels(question),
-    "labels: yes or no each": lambda question: LABEL in question.printed,
-    "labels: all in one": lambda question: LABELS in question.printed,
-    "open: number": lambda question: not question.options and question.answer_kind == "number",
-    "open: short answer": lambda question: is_free_text(question) and is_short(question),
-    "open: longer text": lambda question: is_free_text(question) and not is_short(question),
-}
-_COLUMNS = ("kind", "questions", "unreadable", "accuracy", "exact match", "token F1", "ROUGE-L", "BERTScore F1")
-
-
 def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the scores by kind of question, and the points of a judge where there are verdicts."""
     rows = evidence.rows("image")
@@ -259,23 +276,3 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         said = LANGUAGES[question.language]
         text += "\n" + (said.number_in.format(unit=question.unit) if question.unit else said.number)
     return Prompt(text=text, choices=(), target=question.answer)
-
-
-_EXAMPLES = (
-    example(1, "Which plane of the fetus is this?", "thorax", "abdomen", "thorax", "femur", task="choice"),
-    example(2, "Is a nodule visible?", "no", "yes", "no", task="yes_no"),
-    replace(
-        example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
-        printed={TOLERANCE: "10%"},
-    ),
-    example(4, "Where does the catheter end?", "The right atrium of the heart", task="text"),
-    replace(
-        example(6, "Which findings are there?", "cyst; shadow", kind="set", task="labels"),
-        printed={LABELS: "cyst\nmass\nshadow"},
-    ),
-    replace(
-        example(7, "Is there a cyst?", "yes", "yes", "no", kind="yes_no", task="labels"),
-        printed={LABEL: "cyst", SET: "Is there a {label}?"},
-    ),
-    example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", task="text"),
-)

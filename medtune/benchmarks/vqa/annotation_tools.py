@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+_PAGE = "docs/your_data.md (From annotation tools) shows how"
+_TABLE = f"medtune reads a table with a row for each image or question: {_PAGE}"
+
 
 class _Tool(NamedTuple):
     name: str
@@ -19,8 +22,6 @@ def _keys(*sets: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(each.split(",")) for each in sets)
 
 
-_PAGE = "docs/your_data.md (From annotation tools) shows how"
-_TABLE = f"medtune reads a table with a row for each image or question: {_PAGE}"
 _TOOLS = (
     _Tool(
         "Label Studio",

@@ -44,14 +44,13 @@ _THOUSAND_OR_DECIMAL = re.compile(r"[-+]?\d{1,3},\d{3}")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,(?:\d\d?|\d{4,})|[-+]?0,\d+")
 _LABEL_COLUMNS = {"label", "class", *column_names("label")}
 
+Decide = Callable[[str, str], TurnQuestion]
+"""A function of (answer of the file, question's id) that returns the answer with its kind and options."""
+
 
 def is_label_column(name: str) -> bool:
     """Returns whether a column of answers is one of labels, by its name."""
     return name.strip().casefold() in _LABEL_COLUMNS
-
-
-Decide = Callable[[str, str], TurnQuestion]
-"""A function of (answer of the file, question's id) that returns the answer with its kind and options."""
 
 
 def of_one_kind(

@@ -21,6 +21,12 @@ from medtune.data.types import Box, MediaKind, MediaRef
 
 _SEPARATORS = ("|", ";")
 
+_LOOKED_AT = 50
+"""The number of rows whose cells tell which column names files (our own choice)."""
+_MAY_NAME_FILES = (roles.ID, roles.PATIENT)
+"""The roles of columns that may name the files of a set, too, as in RSNA's and ROCO's."""
+_ELSE = (*roles.IMAGES_ELSE, *roles.IMAGES_BY_CELLS)
+
 
 @dataclass(frozen=True, slots=True)
 class MediaPart:
@@ -157,13 +163,6 @@ def with_media_column(
             others = tuple(each for each in columns.others if each != name)
             return replace(columns, found={leading.get(name, roles.IMAGE): (name,), **columns.found}, others=others), ()
     return columns, tuple(leading)
-
-
-_LOOKED_AT = 50
-"""The number of rows whose cells tell which column names files (our own choice)."""
-_MAY_NAME_FILES = (roles.ID, roles.PATIENT)
-"""The roles of columns that may name the files of a set, too, as in RSNA's and ROCO's."""
-_ELSE = (*roles.IMAGES_ELSE, *roles.IMAGES_BY_CELLS)
 
 
 def _rank(name: str) -> int:

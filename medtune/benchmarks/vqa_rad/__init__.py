@@ -42,6 +42,34 @@ from medtune.eval.benchmark import Benchmark
 TEST_QUESTIONS, CLOSED_QUESTIONS = 451, 272
 """The official test questions, and how many of them the release calls closed."""
 
+_MEDEVALKIT = "only answers that are yes or no are closed, of which the letters count, so that normal is a no"
+_CHEST, _HEAD = {"organ": "chest", "phrase": "freeform"}, {"organ": "head", "phrase": "frame"}
+_EXAMPLES = (
+    example(1, "Is the heart enlarged?", "no", "yes", "no", task="yes_no", question_type="size", **_CHEST),
+    example(2, "Is it the left or the right lung?", "Left", task="closed", question_type="position", **_CHEST),
+    example(3, "Where is the bleeding?", "right temporal lobe", task="open", question_type="position", **_HEAD),
+)
+PUBLIC = "VQA_RAD Dataset Public.json"
+PAIR: tuple[tuple[str, Split], ...] = (("trainset.json", "train"), ("testset.json", "test"))
+IMAGES = ("VQA_RAD Image Folder", "images")
+RELEASES = {
+    (1797, 451): "2,248 questions, as first released (OSF)",
+    (1793, 451): "2,244 questions, as on the hub: without 3 repeated rows and a train row that equals a test row",
+    (3064, 451): "3,515 questions, enlarged by 1,267 re-framed train questions",
+}
+"""The known releases by their numbers of train and test rows.
+
+Source: counted in the files and quoted from the hub card of flaviagiammarino/vqa-rad.
+"""
+TYPES = {
+    "MODALITY": "modality", "PLANE": "plane", "ORGAN": "organ", "ABN": "abnormality", "PRES": "presence",
+    "PRSE": "presence", "POS": "position", "COLOR": "color", "SIZE": "size", "ATTRIB": "attribute",
+    "ATRIB": "attribute", "COUNT": "count", "OTHER": "other",
+}  # fmt: skip
+_MISSPELT = frozenset({"PRSE", "ATRIB"})
+_ORGANS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
+_TEST = "test_"
+
 
 def benchmark() -> Benchmark:
     """Returns the benchmark, whose primary metric is the accuracy of closed questions."""
@@ -84,39 +112,6 @@ def _missing(questions: Sequence[Question]) -> str:
         return ""
     closed = sum(map(is_closed, questions))
     return f"in the hub's form, in which {closed} are closed, where the printed numbers have {CLOSED_QUESTIONS}"
-
-
-_MEDEVALKIT = "only answers that are yes or no are closed, of which the letters count, so that normal is a no"
-
-
-_CHEST, _HEAD = {"organ": "chest", "phrase": "freeform"}, {"organ": "head", "phrase": "frame"}
-_EXAMPLES = (
-    example(1, "Is the heart enlarged?", "no", "yes", "no", task="yes_no", question_type="size", **_CHEST),
-    example(2, "Is it the left or the right lung?", "Left", task="closed", question_type="position", **_CHEST),
-    example(3, "Where is the bleeding?", "right temporal lobe", task="open", question_type="position", **_HEAD),
-)
-
-
-PUBLIC = "VQA_RAD Dataset Public.json"
-PAIR: tuple[tuple[str, Split], ...] = (("trainset.json", "train"), ("testset.json", "test"))
-IMAGES = ("VQA_RAD Image Folder", "images")
-RELEASES = {
-    (1797, 451): "2,248 questions, as first released (OSF)",
-    (1793, 451): "2,244 questions, as on the hub: without 3 repeated rows and a train row that equals a test row",
-    (3064, 451): "3,515 questions, enlarged by 1,267 re-framed train questions",
-}
-"""The known releases by their numbers of train and test rows.
-
-Source: counted in the files and quoted from the hub card of flaviagiammarino/vqa-rad.
-"""
-TYPES = {
-    "MODALITY": "modality", "PLANE": "plane", "ORGAN": "organ", "ABN": "abnormality", "PRES": "presence",
-    "PRSE": "presence", "POS": "position", "COLOR": "color", "SIZE": "size", "ATTRIB": "attribute",
-    "ATRIB": "attribute", "COUNT": "count", "OTHER": "other",
-}  # fmt: skip
-_MISSPELT = frozenset({"PRSE", "ATRIB"})
-_ORGANS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
-_TEST = "test_"
 
 
 def vqa_rad() -> Source:

@@ -37,6 +37,9 @@ _GREY = ("MONOCHROME1", "MONOCHROME2")
 _PALETTE = "PALETTE COLOR"
 _COLOUR = ("RGB", "YBR")
 
+_LONGEST_STEP_MS = 1e6
+"""No cine shows a frame for a quarter of an hour (our own choice)."""
+
 
 class _Range(NamedTuple):
     low: float
@@ -104,10 +107,6 @@ def _told_steps_ms(path: Path, dataset: Dataset, num_frames: int) -> NDArray[np.
             "out, and say the rate: --frames-per-s N"
         )
     return steps_ms
-
-
-_LONGEST_STEP_MS = 1e6
-"""No cine shows a frame for a quarter of an hour (our own choice)."""
 
 
 def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:

@@ -33,6 +33,25 @@ _HEADER, _PIXELS = b"IHDR", b"IDAT"
 _TOLD_IN = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
 """The chunks in which Pillow looks for the way up: EXIF, a raw EXIF profile as text, and XMP."""
 
+FORMATS = ("PNG", "JPEG", "TIFF")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
+_PICTURE_WITH_OTHERS = "MPO"
+"""What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
+_GIF = b"GIF8"
+_JPEG_HEAD_BYTES = 2**16
+RED = (255, 0, 0)
+STROKE_SHARE = 1 / 200
+MIN_STROKE_PX = 2
+
+# Pillow raises any of these for a broken file, depending on the format and on the place of the damage.
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error, zlib.error)
+_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)
+_REMEMBERED = 2**17
+"""How many sizes a process remembers; about 60 MB."""
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339
+_UNSIGNED, _SIGNED = 1, 2
+
 
 def exif_of_png(path: Path) -> PIL.Image.Exif:
     """Returns the EXIF facts of a PNG file, those behind its pixels included; a cut file says what it still has.
@@ -62,24 +81,6 @@ def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I4s", len(data), kind) + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-FORMATS = ("PNG", "JPEG", "TIFF")
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
-_PICTURE_WITH_OTHERS = "MPO"
-"""What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
-_GIF = b"GIF8"
-_JPEG_HEAD_BYTES = 2**16
-RED = (255, 0, 0)
-STROKE_SHARE = 1 / 200
-MIN_STROKE_PX = 2
-
-# Pillow raises any of these for a broken file, depending on the format and on the place of the damage.
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error, zlib.error)
-_ORIENTATION = 0x0112
-_SIDEWAYS = (5, 6, 7, 8)
-_REMEMBERED = 2**17
-"""How many sizes a process remembers; about 60 MB."""
 
 
 def decode_image(path: Path) -> Image:
@@ -234,10 +235,6 @@ class _StoredAs(NamedTuple):
 
     dtype: str | None = None
     is_white_0: bool = False
-
-
-_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339
-_UNSIGNED, _SIGNED = 1, 2
 
 
 def _stored_as(picture: PIL.Image.Image) -> _StoredAs:

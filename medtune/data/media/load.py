@@ -29,6 +29,9 @@ BLANKS: Mapping[MediaKind, MediaRef] = {
 """The blank of each kind of media; the video has 64 frames in 8 seconds, the scan of air is 384 x 384 x 288 mm."""
 NUM_FRAMES = 4
 
+CENTER_HU, WIDTH_HU = 40.0, 400.0
+"""The middle and width of the usual soft-tissue window of the abdomen, in HU."""
+
 
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
     """Returns the decoded image, video or volume of a reference, red boxes drawn; of a video the sampled frames."""
@@ -105,10 +108,6 @@ def shuffled_group(group: MediaGroup, *, seed: int) -> MediaGroup | None:
     drawn = stable_int(seed, "shuffled_frames", group.media_id)
     shown = (replace(ref, shuffled_by=drawn) if ref.kind == "video" else ref for ref in group.media)
     return replace(group, media=tuple(shown))
-
-
-CENTER_HU, WIDTH_HU = 40.0, 400.0
-"""The middle and width of the usual soft-tissue window of the abdomen, in HU."""
 
 
 def preview(media: Sequence[MediaRef]) -> Image:

@@ -38,6 +38,15 @@ MARGIN_MM = 20.0
 TARGETS = ("kidney_left", "kidney_right", "liver", "pancreas")
 """The organs that are cropped to by default. Source: the seed paper's Table 4 is about lesions of these organs."""
 
+_OPPOSITE = {"left": "right", "right": "left"}
+_ADJECTIVES = {
+    "kidney": "renal", "liver": "hepat", "spleen": "splen", "stomach": "gastr", "lung": "pulmon", "heart": "cardi",
+}  # fmt: skip
+_STEM = 5
+_SIDES = r"(?:left|right)(?:\W+(?:and|or|the|with|left|right))*"
+OF_CONSTRUCTION = "of construction: "
+"""The beginning of a mask's name that no model can ask for; a mask of lesions would give the answers away."""
+
 
 def read_mask(path: Path, size: Size) -> Mask:
     """Returns the mask of an image of that size, (H, W): pixels above 127, or above 0 where the highest value is 1."""
@@ -146,16 +155,6 @@ def size_of_share(share: float) -> BoxSize:
 def _third(twice_centre: int, length: int) -> int:
     # The comparison uses whole numbers, because 0.45 and 0.55 have no exact float and a centre may lie on them.
     return int(20 * twice_centre >= 18 * length) + int(20 * twice_centre >= 22 * length)
-
-
-_OPPOSITE = {"left": "right", "right": "left"}
-_ADJECTIVES = {
-    "kidney": "renal", "liver": "hepat", "spleen": "splen", "stomach": "gastr", "lung": "pulmon", "heart": "cardi",
-}  # fmt: skip
-_STEM = 5
-_SIDES = r"(?:left|right)(?:\W+(?:and|or|the|with|left|right))*"
-OF_CONSTRUCTION = "of construction: "
-"""The beginning of a mask's name that no model can ask for; a mask of lesions would give the answers away."""
 
 
 def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:

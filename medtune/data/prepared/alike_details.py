@@ -31,6 +31,10 @@ _BAND = (0.06, 0.33)  # Cycles a pixel: what is coarser patients have in common,
 _ENVELOPE, _MOST_CONTRAST, _NOISE = 3.0, 2.5, 1.5
 _VALUES_AT_ONCE, _ALIKE = 2**23, 0.1
 
+_FREQUENCY_HW = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None])
+_BAND_HW = (_BAND[0] < _FREQUENCY_HW) & (_BAND[1] > _FREQUENCY_HW)
+NUM_FREQUENCIES = int(_BAND_HW.sum())
+
 
 class Shifted(NamedTuple):
     """How far a picture's detail lies moved in another one, in pixels of the small pictures, and how surely."""
@@ -38,11 +42,6 @@ class Shifted(NamedTuple):
     down: int
     right: int
     peak: float
-
-
-_FREQUENCY_HW = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None])
-_BAND_HW = (_BAND[0] < _FREQUENCY_HW) & (_BAND[1] > _FREQUENCY_HW)
-NUM_FREQUENCIES = int(_BAND_HW.sum())
 
 
 def detail_spectrum(detail_HW: NDArray[np.float32]) -> NDArray[np.complex64]:

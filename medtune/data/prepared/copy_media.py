@@ -38,6 +38,12 @@ from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.raw.source import Broken, MediaDraw
 from medtune.data.types import MediaKind, MediaRef, Size
 
+Stored = Literal["image", "video", "volume", "mask", "encoding"]
+"""What a file is stored as."""
+# Level 1 writes several times faster than the default and ultrasound grows by about a tenth.
+_PNG_LEVEL = 1
+IMAGE_SUFFIX = ".png"
+
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
@@ -47,13 +53,6 @@ class CopiedFile:
     look: int | None = None  # The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
     extent: Extent | None = None  # The frame size, frame times and duration of a video.
     content: Content | None = None  # What a video or volume shows once it is decoded; None for other files.
-
-
-Stored = Literal["image", "video", "volume", "mask", "encoding"]
-"""What a file is stored as."""
-# Level 1 writes several times faster than the default and ultrasound grows by about a tenth.
-_PNG_LEVEL = 1
-IMAGE_SUFFIX = ".png"
 
 
 CopyFile = Callable[[Path, Path], CopiedFile]

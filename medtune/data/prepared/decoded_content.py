@@ -29,6 +29,10 @@ _FAT_HU = -80
 """Fat has -80 HU or less, air -1000; every CT of a patient holds one of them."""
 _OPPOSITE = {"L": "R", "R": "L", "P": "A", "A": "P", "S": "I", "I": "S"}
 
+NUM_FRAMES = 8
+"""The number of frames that stand for a video, in the middles of as many equal parts; the number is our own choice."""
+_FLAT = 0
+
 
 def axial_slices(volume: Volume) -> Iterator[NDArray[np.int16]]:
     """Yields the slices from foot to head, front up and the patient's right on the left, in whole Hounsfield units.
@@ -81,11 +85,6 @@ def _picture(hu: NDArray[np.float32]) -> NDArray[np.uint8]:
     low, high = _SOFT_TISSUE
     grey_HW = np.rint((hu.T - low) / (high - low) * 255).astype(np.uint8)
     return np.repeat(grey_HW[..., None], 3, axis=-1)
-
-
-NUM_FRAMES = 8
-"""The number of frames that stand for a video, in the middles of as many equal parts; the number is our own choice."""
-_FLAT = 0
 
 
 class Content(NamedTuple):

@@ -33,6 +33,16 @@ MIN_SPAN = 8
 """The smallest span of grey values, of 256, with which an image has a hash; the value is our own choice."""
 _SIDE = 32
 
+Look = int | tuple[int, ...]
+"""The perceptual hash of an image, or those of the pictures of a video or volume in their order."""
+MAX_PICTURE_DISTANCE = 16
+"""The highest number of bits in which the hashes of any one picture of look-alike videos or volumes differ."""
+_MAX_EDGES = 200_000
+MOST_NAMED = 3
+_PLACES = ("locali", "grounding", "detection", "segmentation")
+TRAIN_TWIN = "look_alike_in_train"
+"""The facet that says whether an image of train is in the same group of look-alikes: "yes" or "no"."""
+
 
 def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int | None:
     """Returns the 64 bit hash of an image, which hardly changes if the image is scaled, compressed or annotated.
@@ -53,13 +63,6 @@ def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int | None:
         return None
     # The hash scales to 32 x 32 itself, which leaves an image of that size as it is.
     return int.from_bytes(np.packbits(imagehash.phash(small).hash).tobytes(), "big")
-
-
-Look = int | tuple[int, ...]
-"""The perceptual hash of an image, or those of the pictures of a video or volume in their order."""
-MAX_PICTURE_DISTANCE = 16
-"""The highest number of bits in which the hashes of any one picture of look-alike videos or volumes differ."""
-_MAX_EDGES = 200_000
 
 
 def max_distance_of(num_pictures: int) -> int:
@@ -236,10 +239,6 @@ def _pairs(codes_PN: NDArray[np.uint64], max_distance: int) -> Iterator[tuple[in
             yield index, later + index + 1
 
 
-MOST_NAMED = 3
-_PLACES = ("locali", "grounding", "detection", "segmentation")
-
-
 def contradictions(
     questions: Iterable[Question], media_digest: Mapping[str, tuple[str, ...]], group_of: Mapping[str, str]
 ) -> tuple[str, ...]:
@@ -259,10 +258,6 @@ def contradictions(
         for (_, text, _), answers in said.items()
         if len(answers) > 1
     )
-
-
-TRAIN_TWIN = "look_alike_in_train"
-"""The facet that says whether an image of train is in the same group of look-alikes: "yes" or "no"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,19 @@ MAX_REJECTED = 0.01
 """The share of a source's questions that may be rejected unless the user sets another (our own choice)."""
 _NUM_SHOWN = 5
 
+FORMAT_VERSION = 10
+MANIFEST = "manifest.json"
+QUESTIONS = "questions.arrow"
+MEDIA = "media.arrow"
+MEDIA_FOLDER = "media"
+PROMPTS = "prompts.json"
+CACHE_FOLDER = "cache"
+ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER, REJECTS, PROMPTS, ORIGINS, CACHE_FOLDER})
+AGAIN = "Run `medtune prepare` again."
+_TABLES = "tables"
+_SEALED = (QUESTIONS, MEDIA, ORIGINS)
+_ABSENT = "-"
+
 
 def count_rejects(rejects: Sequence[Reject]) -> dict[str, int]:
     """Returns the number of rejected questions by kind of reason, the most frequent first."""
@@ -71,17 +84,6 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
         f"This is more than the share of {max_share:g} that is allowed: correct the files, or allow more with "
         f"--max-rejected.{hint if any(reject.media for reject in rejects) else ''}"
     )
-
-
-FORMAT_VERSION = 10
-MANIFEST = "manifest.json"
-QUESTIONS = "questions.arrow"
-MEDIA = "media.arrow"
-MEDIA_FOLDER = "media"
-PROMPTS = "prompts.json"
-CACHE_FOLDER = "cache"
-ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER, REJECTS, PROMPTS, ORIGINS, CACHE_FOLDER})
-AGAIN = "Run `medtune prepare` again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,6 @@ class Manifest:
             told.pop("patient", None)
         found = (f"{count} about a shared {what}" for what, count in told.items())
         return f"of {total} test questions {', '.join(found)}" if told else ""
-
-
-_TABLES = "tables"
-
-
-_SEALED = (QUESTIONS, MEDIA, ORIGINS)
-_ABSENT = "-"
 
 
 def table_digests(folder: Path) -> str:

@@ -32,6 +32,11 @@ HASH_HEX = 16
 ROWS = 50_000
 """The number of questions that are written at once, because all columns of 800,000 would take another gigabyte."""
 
+ORIGINS = "origins.arrow"
+_SCHEMA = pa.schema([("question_id", pa.string()), ("origin", pa.string())])
+# A row's id and a patient's must not have one hash.
+_KIND = "row of "
+
 
 def key_path() -> Path:
     """Returns the path of the patient key: $XDG_CONFIG_HOME/medtune/patient_key, by default under ~/.config."""
@@ -195,12 +200,6 @@ def count_patients(questions: Iterable[Question]) -> dict[Split, int]:
     """Returns the number of patients in a prepared folder by split."""
     patients = {(question.split, question.patient_id) for question in questions}
     return {split: sum(of == split for of, _ in patients) for split in SPLITS}
-
-
-ORIGINS = "origins.arrow"
-_SCHEMA = pa.schema([("question_id", pa.string()), ("origin", pa.string())])
-# A row's id and a patient's must not have one hash.
-_KIND = "row of "
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ from medtune.data.raw.source import SourceTable
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
+NONE_ALIKE: Mapping[str, str] = {}
+MOST_TOGETHER = 0.5
+"""The largest share of the patients that look-alikes may tie together; the number is our own choice."""
+
 
 def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int]:
     """Returns the split (index into `sizes`) of each unit, such as a patient, so that labels are spread evenly.
@@ -97,9 +101,6 @@ class Fractions(NamedTuple):
 
 DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
 TEST_ONLY = Fractions(0, 0, 1)
-NONE_ALIKE: Mapping[str, str] = {}
-MOST_TOGETHER = 0.5
-"""The largest share of the patients that look-alikes may tie together; the number is our own choice."""
 
 
 def check_fractions(fractions: Fractions) -> None:

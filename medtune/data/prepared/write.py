@@ -39,6 +39,8 @@ from medtune.data.raw.source import Source
 from medtune.data.types import SPLITS, MediaRef, Question, UnofficialSplit
 from medtune.version import __version__
 
+ID_HEX = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
@@ -341,9 +343,6 @@ def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
     for digest in sorted(shown):
         first.setdefault(shown[digest], digest)
     return {digest: first[content] for digest, content in shown.items()}
-
-
-ID_HEX = 16
 
 
 def media_content_ids(

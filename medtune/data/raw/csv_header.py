@@ -16,6 +16,22 @@ _SAMPLE_BYTES = 1 << 18
 _LONGEST_HEADER = 1 << 20
 _LONE = re.compile("[\udc80-\udcff]")
 
+_CODE_PAGES: Mapping[str, str] = {
+    "cp1252": "¿¡ªºäöüÄÖÜßéèêëàâáçñóòôíìîïúùûœÉÀÇÑãõÃÕåøæÅØÆ°µ±²³×«»–—„“”’…•€",
+    "cp1250": "äöüÄÖÜßąćęłńóśźżĄĆĘŁŃÓŚŹŻáčďéěíňřšťúůýžÁČĎÉĚÍŇŘŠŤÚŮÝŽőűŐŰăâîşţĂÂÎŞŢ°µ±–„”",
+    "cp1251": "абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЭЮЯіїєґІЇЄҐ№«»–°±",
+    "cp1253": "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩΆΈΉΊΌΎΏ«»–°±",
+    "cp1254": "çğıöşüÇĞİÖŞÜâîû°µ±–",
+    "gb18030": "，。、？！（）：；“”",
+    "cp932": "、。・？（）「」",
+}
+"""The code pages that are tried, the usual first, and the characters by which their languages are told.
+
+Chinese and Japanese are told by frequent characters too."""
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_HALF_NULS = 0.3
+"""The share of NULs among every second byte from which on a text without a mark is UTF-16 (our own choice)."""
+
 
 class CsvLayout(NamedTuple):
     """How a CSV file is written."""
@@ -70,23 +86,6 @@ def csv_layout(path: Path, header_line: int | None = None) -> CsvLayout:
         )
     row_bytes = len(start) // max(1, start.count(b"\n")) + 1
     return CsvLayout(delimiter, encoding, columns, skipped, header_lines, row_bytes)
-
-
-_CODE_PAGES: Mapping[str, str] = {
-    "cp1252": "¿¡ªºäöüÄÖÜßéèêëàâáçñóòôíìîïúùûœÉÀÇÑãõÃÕåøæÅØÆ°µ±²³×«»–—„“”’…•€",
-    "cp1250": "äöüÄÖÜßąćęłńóśźżĄĆĘŁŃÓŚŹŻáčďéěíňřšťúůýžÁČĎÉĚÍŇŘŠŤÚŮÝŽőűŐŰăâîşţĂÂÎŞŢ°µ±–„”",
-    "cp1251": "абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЭЮЯіїєґІЇЄҐ№«»–°±",
-    "cp1253": "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩΆΈΉΊΌΎΏ«»–°±",
-    "cp1254": "çğıöşüÇĞİÖŞÜâîû°µ±–",
-    "gb18030": "，。、？！（）：；“”",
-    "cp932": "、。・？（）「」",
-}
-"""The code pages that are tried, the usual first, and the characters by which their languages are told.
-
-Chinese and Japanese are told by frequent characters too."""
-_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_HALF_NULS = 0.3
-"""The share of NULs among every second byte from which on a text without a mark is UTF-16 (our own choice)."""
 
 
 def text_encoding(path: Path) -> str:

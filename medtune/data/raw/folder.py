@@ -21,6 +21,14 @@ _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave 
 
 _LONGEST_NAME = 60
 
+MASK_WITHOUT_IMAGE = "there is no image for this mask. Copy the image, or remove the mask."
+# Operating systems put these files into every folder that a person has opened, and vendors the last into exports.
+_CLUTTER = ("thumbs.db", "desktop.ini", "dicomdir")
+_NO_MEDIA = (".txt", ".md", ".pdf", ".doc", ".docx", ".rtf", ".html", ".log", ".url", ".lnk", ".tmp", ".part", ".bak")
+"""The suffixes of what people put beside pictures: notes, licences, links, and downloads that did not end."""
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xls")
+_SHOWN = 3
+
 
 def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     """Returns the split that a name stands for; None where the user leaves its rows out.
@@ -95,13 +103,6 @@ def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str,
     return kept
 
 
-MASK_WITHOUT_IMAGE = "there is no image for this mask. Copy the image, or remove the mask."
-# Operating systems put these files into every folder that a person has opened, and vendors the last into exports.
-_CLUTTER = ("thumbs.db", "desktop.ini", "dicomdir")
-_NO_MEDIA = (".txt", ".md", ".pdf", ".doc", ".docx", ".rtf", ".html", ".log", ".url", ".lnk", ".tmp", ".part", ".bak")
-"""The suffixes of what people put beside pictures: notes, licences, links, and downloads that did not end."""
-
-
 def raw_folder(root: Path | None, *, holds: str) -> Path:
     """Returns `root` if it is a raw folder with something in it; `holds` says in words what should be there."""
     if root is None:
@@ -145,10 +146,6 @@ def masks_without_image(images: Path, masks: Path, *, file: str) -> tuple[Reject
 def _is_clutter(entry: Path) -> bool:
     name = entry.name.lower()
     return name.startswith(".") or name in _CLUTTER or (name.endswith(_NO_MEDIA) and entry.is_file())
-
-
-_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xls")
-_SHOWN = 3
 
 
 def unread_files(folder: Path, read: Collection[Path]) -> list[str]:

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"hf:(?P<id>[^:@]+)(:(?P<config>[^:@]+))?(@(?P<revision>[^:@]+))?")
 
+XLSX = ".xlsx"
+BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow", XLSX: ""}
+"""The builder of `datasets` that reads files of each suffix; openpyxl reads workbooks."""
+SAVED = ("dataset_dict.json", "state.json")
+"""The files that tell a folder which `save_to_disk` wrote."""
+NO_HEADER = "--sheet and --header belong to workbooks and text files; this file states its columns itself."
+_CHUNK_BYTES = 8 << 20
+_ROWS = 1000
+_ROWS_WITH_MEDIA = 16
+_HUB = "https://huggingface.co/datasets"
+
 
 def parsed_hub_id(text: str) -> HubId | None:
     """Returns the name of a hub data set; None where the text does not begin with "hf:".
@@ -41,18 +52,6 @@ def parsed_hub_id(text: str) -> HubId | None:
     if said is None:
         raise ValueError(f"{text}: wanted hf:ID, hf:ID:CONFIG or hf:ID@REVISION, e.g. hf:OWNER/NAME.")
     return HubId(said["id"], said["config"], said["revision"])
-
-
-XLSX = ".xlsx"
-BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow", XLSX: ""}
-"""The builder of `datasets` that reads files of each suffix; openpyxl reads workbooks."""
-SAVED = ("dataset_dict.json", "state.json")
-"""The files that tell a folder which `save_to_disk` wrote."""
-NO_HEADER = "--sheet and --header belong to workbooks and text files; this file states its columns itself."
-_CHUNK_BYTES = 8 << 20
-_ROWS = 1000
-_ROWS_WITH_MEDIA = 16
-_HUB = "https://huggingface.co/datasets"
 
 
 def file_rows(path: Path, *, name: str, sheet: str | None = None, header: int | None = None) -> RowSet:

@@ -22,6 +22,11 @@ _SHORTEST_BASE64 = 128
 _REFUSED = {b"%PDF": "a PDF document", b"<svg": "an SVG drawing", b"<?xm": "an XML document", b"<htm": "a web page"}
 _NIFTI_MAGIC = slice(344, 347)
 
+MAX_BYTES = 512 << 20
+"""The largest file that is fetched; larger ones should be copied by other means (our own choice)."""
+_TIMEOUT_S = 30.0
+_SCHEMES = ("http://", "https://")
+
 
 def write_media_bytes(content: bytes, folder: Path) -> Path:
     """Writes the bytes of an image, video or volume into a file of that folder, named after its content.
@@ -83,12 +88,6 @@ def _unzipped_start(content: bytes) -> bytes:
         return zlib.decompressobj(wbits=gzip_header).decompress(content[:4096], 512)
     except zlib.error:
         return b""
-
-
-MAX_BYTES = 512 << 20
-"""The largest file that is fetched; larger ones should be copied by other means (our own choice)."""
-_TIMEOUT_S = 30.0
-_SCHEMES = ("http://", "https://")
 
 
 def is_url(text: str) -> bool:

@@ -20,6 +20,9 @@ _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
 
+Found = Mapping[str, Any]
+"""What was found out about each media item, by its id: an outcome, or a `NotFound` where the call failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -248,10 +251,6 @@ class MediaFinding(NamedTuple):
 
     find: Callable[[], Any]
     said: str | tuple[Path, ...]
-
-
-Found = Mapping[str, Any]
-"""What was found out about each media item, by its id: an outcome, or a `NotFound` where the call failed."""
 
 
 class NotFound(NamedTuple):

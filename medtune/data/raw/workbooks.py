@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
     from openpyxl.worksheet.cell_range import CellRange
 
+# openpyxl, zipfile and the XML parser raise any of these for a broken workbook.
+_BROKEN = (
+    BadZipFile, zlib.error, ParseError, OSError, EOFError, LookupError, ValueError, TypeError, AttributeError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+_MARK = b"<mergeCell"
+_PIECE_BYTES = 1 << 20
+
 
 def read_sheet(path: Path, name: str, sheet: str | None, header_row: int | None) -> RowSet:
     """Returns the rows of a sheet; a merged cell has the value of its first in each of its rows."""
@@ -83,13 +91,6 @@ def _from(
     return ((number, cells) for number, cells in sheet_rows(path, title, also) if number >= (header_row or 0))
 
 
-# openpyxl, zipfile and the XML parser raise any of these for a broken workbook.
-_BROKEN = (
-    BadZipFile, zlib.error, ParseError, OSError, EOFError, LookupError, ValueError, TypeError, AttributeError,
-    NotImplementedError, RuntimeError,
-)  # fmt: skip
-
-
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     try:
@@ -138,10 +139,6 @@ def merged_cells(path: Path, title: str, *, below: int) -> list[CellRange]:
                 return []
         found = openpyxl.load_workbook(path, data_only=True)[title].merged_cells.ranges
     return sorted((area for area in found if area.min_row > below), key=lambda area: (area.min_row, area.min_col))
-
-
-_MARK = b"<mergeCell"
-_PIECE_BYTES = 1 << 20
 
 
 def _has_mark(packed: ZipFile, name: str) -> bool:

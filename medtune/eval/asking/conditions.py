@@ -17,6 +17,19 @@ ORGAN_FACETS = ("anatomy", "organ")
 """The facets that name the organ of a question; the first one that the question has is used."""
 _SHOWN: Mapping[MediaKind, str] = {"image": "image", "video": "video", "volume": "scan"}
 
+READINGS: tuple[Reading, ...] = ("likelihood", "generation")
+CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
+AUDIT_CONDITIONS: tuple[Condition, ...] = (
+    "text_only",
+    "other_image",
+    "blank_image",
+    "permuted_options",
+    "shuffled_frames",
+    "stated_answer",
+)
+"""The conditions that an audit asks under, beside the condition "image"."""
+ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
+
 
 def with_stated_answer(render: Render) -> Render:
     """Returns a renderer of the same prompts with the right answer stated in words: the condition "stated_answer".
@@ -75,20 +88,6 @@ def _what_shows(kinds: Sequence[MediaKind]) -> str:
     if len(kinds) == 1:
         return f"The {_SHOWN[kinds[0]]} shows"
     return f"The {' and '.join(f'{_SHOWN[kind]}s' for kind in dict.fromkeys(kinds))} show"
-
-
-READINGS: tuple[Reading, ...] = ("likelihood", "generation")
-CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
-AUDIT_CONDITIONS: tuple[Condition, ...] = (
-    "text_only",
-    "other_image",
-    "blank_image",
-    "permuted_options",
-    "shuffled_frames",
-    "stated_answer",
-)
-"""The conditions that an audit asks under, beside the condition "image"."""
-ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 
 def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditions: Sequence[Condition]) -> None:

@@ -35,6 +35,12 @@ SURE = 0.9
 """The probability from which an answer of that classifier is listed among the items."""
 _SHOWN = 3
 
+FOLDS = 5
+MAX_QUESTIONS = 10_000
+"""The largest number of questions. Of more questions, whole patients are drawn, to fit in less than a minute."""
+INVERSE_PENALTY = 1.0
+_WORD = re.compile(r"\w+")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -235,13 +241,6 @@ def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str,
         for ref in group.media
     )
     return _crossing((alike, name, question_id) for alike, name, question_id in placed if alike is not None)
-
-
-FOLDS = 5
-MAX_QUESTIONS = 10_000
-"""The largest number of questions. Of more questions, whole patients are drawn, to fit in less than a minute."""
-INVERSE_PENALTY = 1.0
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,10 @@ _ANY = Interval(-math.inf, math.inf)
 NO_TASK = "all"
 """The name of the questions that have neither task nor subtype."""
 
+CUE_MARGIN = 0.05
+"""How far the whole interval of a cue has to lie above guessing for a flag. The value is our own choice."""
+GUESSING = ("random", "majority", "question_prior", "constant_letter", "longest_option")
+
 
 def collapse_by_subtype(subject: AuditedPhase) -> dict[str, Collapse]:
     """Returns for each subtype the model's most frequent answer and how often this answer is the true one.
@@ -198,13 +202,6 @@ def _unparsable(subject: AuditedPhase, parser: str) -> AuditRow:
         flag=flag,
         note="unanswered questions included; they count as wrong",
     )
-
-
-CUE_MARGIN = 0.05
-"""How far the whole interval of a cue has to lie above guessing for a flag. The value is our own choice."""
-
-
-GUESSING = ("random", "majority", "question_prior", "constant_letter", "longest_option")
 
 
 def guessing_rows(subject: AuditedPhase) -> list[AuditRow]:

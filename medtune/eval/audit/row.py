@@ -33,6 +33,9 @@ ORDER_WORDS = (
     "the order of the frames is not shown to be used: the model is not surely better with it",
 )
 
+Answers = tuple[str | None, ...]
+"""The answers to a question, one for each pass; None where no answer could be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -206,10 +209,6 @@ def _interval(interval: Interval | None, *, signed: bool) -> str | None:
         return None
     sign = "+" if signed else ""
     return f"{interval.low:{sign}.3f} to {interval.high:{sign}.3f}"
-
-
-Answers = tuple[str | None, ...]
-"""The answers to a question, one for each pass; None where no answer could be read."""
 
 
 @dataclass(frozen=True)

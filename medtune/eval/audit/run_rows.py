@@ -44,6 +44,13 @@ _BLIND: dict[Condition, tuple[str, str]] = {
     "other_image": ("the same model with another patient's image", "of the same kind, red box included"),
 }
 
+SHUFFLED = "shuffled_frames"
+NAMED_SHARE = 0.9
+"""The accuracy that a model which can use the answer format should reach. The value is our own choice."""
+LOOK_ALIKE = "train_answer_copy"
+PRIOR_COPY = "question_prior_copy"
+LINEAR_PROBE = "linear_probe"
+
 
 def blind_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the rows "text_only", "blank_image" and "other_image" if they were asked, and "prompt_leak".
@@ -118,9 +125,6 @@ def copying_row(subject: AuditedPhase, name: str, title: str, copied: Sequence[s
     )  # fmt: skip
 
 
-SHUFFLED = "shuffled_frames"
-
-
 def frame_order_rows(subject: AuditedPhase) -> list[AuditRow]:
     """Returns the row "shuffled_frames", and a row "shuffled_frames/TASK" for each task if there are several tasks.
 
@@ -152,10 +156,6 @@ def _row(subject: AuditedPhase, right: Sequence[float], part: Sequence[int], nam
         phase=subject.phase,
         note="every frame is shown, the times are those of the clip",
     )
-
-
-NAMED_SHARE = 0.9
-"""The accuracy that a model which can use the answer format should reach. The value is our own choice."""
 
 
 def naming_rows(subject: AuditedPhase) -> list[AuditRow]:
@@ -247,11 +247,6 @@ def _place_chosen(row: ParsedReply) -> int:
     assert row.prediction is not None
     assert row.parsed is not None
     return (row.prediction.options_shown or row.question.options).index(row.parsed)
-
-
-LOOK_ALIKE = "train_answer_copy"
-PRIOR_COPY = "question_prior_copy"
-LINEAR_PROBE = "linear_probe"
 
 
 def audit_of(subject: AuditedPhase, probes: Sequence[Probe] = ()) -> Audit:

@@ -16,6 +16,8 @@ from medtune.eval.results.schema import Labelled
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import finite_number
 
+Pair = tuple[ParsedReply, ParsedReply]
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -104,9 +106,6 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         other_answers=(dict(first.other_answers), dict(second.other_answers)),
         thinking=(first.about.thinking, second.about.thinking),
     )
-
-
-Pair = tuple[ParsedReply, ParsedReply]
 
 
 def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[str, Difference]:

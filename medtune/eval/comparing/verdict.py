@@ -33,6 +33,14 @@ VERDICTS: Mapping[Verdict, str] = {
     "unclear": "The change cannot be told from chance",
 }
 
+MAX_FALLS = 3
+MIN_FALL = 0.05
+"""The smallest fall that is named although chance may explain it: 0.05, or 5 % of a value above 1. The value is our own
+choice."""
+TASK = "task"
+_MAX_LETTERS = 60
+Certainty = Literal["sure", "open", "unsure"]
+
 
 def difference_word(*, higher_is_better: bool) -> str:
     """Returns what tables call the difference of after and before, which of an error is no gain where it is above 0."""
@@ -211,16 +219,6 @@ def readability_text(found: Readability, names: tuple[str, str] | None = None) -
     said += f"; the part of the {difference} on the {found.both:,} questions whose replies could be read both times is "
     rest = "" if found.format_value is None else f", and {found.format_value:+.3f} {gone}"
     return f"{said}{found.value:+.3f}{reach}{rest}."
-
-
-MAX_FALLS = 3
-MIN_FALL = 0.05
-"""The smallest fall that is named although chance may explain it: 0.05, or 5 % of a value above 1. The value is our own
-choice."""
-TASK = "task"
-_MAX_LETTERS = 60
-
-Certainty = Literal["sure", "open", "unsure"]
 
 
 class PartChange(Change, Protocol):

@@ -28,6 +28,10 @@ from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD, mean_interval
 
+JUDGE_MARK = "<|judge|>"
+"""The mark at the start of every text that is a judge's verdict. No model writes it by chance."""
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
@@ -117,19 +121,12 @@ class VerdictWriter:
             raise OSError(f"could not append to {self._path}: the disk is full; make room and judge again")
 
 
-JUDGE_MARK = "<|judge|>"
-"""The mark at the start of every text that is a judge's verdict. No model writes it by chance."""
-
-
 def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
     """Returns the predictions with the judge's reply in place of the text of each one that was judged."""
     return [
         replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each
         for each in predictions
     ]
-
-
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
 def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:

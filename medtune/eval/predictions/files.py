@@ -47,6 +47,10 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=str)
 
+MERGED = "predictions.jsonl"
+_LINES_PER_SYNC = 64
+_NAMED = 3
+
 
 def read_predictions(path: Path) -> list[Prediction]:
     """Returns the predictions in a file that any tool may have written, in the order of its lines.
@@ -203,11 +207,6 @@ def _check(prediction: Prediction, where: str) -> None:
             raise ValueError(f"{where}: field {name!r} wants {wanted} numbers, one per option, got {len(values)}")
     if tokens is not None and min(tokens, default=1) < 1:
         raise ValueError(f'{where}: field "option_tokens" wants counts of 1 or more, got {list(tokens)}')
-
-
-MERGED = "predictions.jsonl"
-_LINES_PER_SYNC = 64
-_NAMED = 3
 
 
 def shard_path(folder: Path, rank: int) -> Path:

@@ -29,6 +29,11 @@ PREDICTION = "prediction"
 TABLES = (".xlsx", ".tsv", ".csv")
 """The endings of tables' names."""
 
+PICKLE = ".pkl"
+TEXTS = ("question", "input", "prompt", "query", "problem", "instruction", "text_content")
+"""The fields that may hold the question, or the whole prompt with the question in it."""
+_REPLIES = ("resps", "filtered_resps")
+
 
 def table_rows(path: Path) -> Sequence[Mapping[str, str]]:
     """Returns the rows of a .tsv, .csv or .xlsx table by column; of several sheets the one with the predictions."""
@@ -76,12 +81,6 @@ def _sheet(path: Path) -> Sequence[Mapping[str, str]]:
         )
     names, *rows = tables[fit[0]]
     return [dict(zip(names, row, strict=False)) for row in rows if any(row)]
-
-
-PICKLE = ".pkl"
-TEXTS = ("question", "input", "prompt", "query", "problem", "instruction", "text_content")
-"""The fields that may hold the question, or the whole prompt with the question in it."""
-_REPLIES = ("resps", "filtered_resps")
 
 
 class ToolRow(NamedTuple):

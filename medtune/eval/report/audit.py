@@ -54,6 +54,8 @@ _IMAGE = {
     "other_image": "with another patient's image",
 }
 
+_OWN = "with its own image"
+
 
 @dataclass(frozen=True, slots=True)
 class BlindScore:
@@ -114,9 +116,6 @@ def _image_use_of_baselines(run: RunData) -> ImageUse | None:
     rows = [StripValue(_IMAGE[name], value, None, "blind") for name, value in known.items()]
     sentence = f"{_capital(told)}; medtune audit RUN tests the difference."
     return ImageUse(sentence, False, _beside_the_model(run, _own(run), rows))
-
-
-_OWN = "with its own image"
 
 
 def _own(run: RunData) -> StripValue:

@@ -37,6 +37,11 @@ from medtune.eval.results.schema import LevelGain
 
 _TONES: Mapping[Verdict, Tone] = {"gain": "good", "loss": "bad"}
 
+PATIENTS = "p (patients)"
+HOLM = "p (patients, Holm)"
+MCNEMAR = "p (McNemar, questions)"
+PARTS = ("of it, readable both times", "of it, became readable")
+
 
 def value_cells(measured: Measured | None) -> list[Cell]:
     """Returns the cells of a value and of its 95 % interval; a dash for each that is missing."""
@@ -67,12 +72,6 @@ def improvement_tone(gain: Change | None, *, higher_is_better: bool) -> Tone:
     """Returns the tone of a gain: "good" or "bad" if it is larger than chance explains (`verdict`), else ""."""
     judged = verdict(gain, higher_is_better=higher_is_better) if gain else "unclear"
     return _TONES.get(judged, "")
-
-
-PATIENTS = "p (patients)"
-HOLM = "p (patients, Holm)"
-MCNEMAR = "p (McNemar, questions)"
-PARTS = ("of it, readable both times", "of it, became readable")
 
 
 def gain_table(run: RunData) -> ReportTable:

@@ -20,6 +20,9 @@ _MATRICES = (
     'Rows are the true answers, columns the answers of the model; "unread" counts questions without a readable answer.'
 )
 
+HTML, MARKDOWN = "report.html", "report.md"
+_PICTURE = b"data:image/jpeg"
+
 
 def run_markdown(report: RunReport) -> str:
     """Returns the report of a run as Markdown, in which texts from data and models are escaped."""
@@ -95,12 +98,6 @@ def _paper_lines(report: RunReport) -> Iterator[str]:
 def _code(text: str) -> list[str]:
     fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
     return [fence, without_controls(text), fence]
-
-
-HTML, MARKDOWN = "report.html", "report.md"
-
-
-_PICTURE = b"data:image/jpeg"
 
 
 def write_report(folder: Path, paper_of: PaperOf, *, questions: Path | None = None) -> Path:

@@ -33,6 +33,8 @@ from medtune.eval.statistics.intervals import METHOD, method_for
 
 NOTHING: Mapping[Reading, str] = {}
 
+NOT_AVAILABLE = "n/a"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
@@ -217,9 +219,6 @@ def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
             both_wrong=level.both_wrong,
         ),
     )
-
-
-NOT_AVAILABLE = "n/a"
 
 
 def gain_table(

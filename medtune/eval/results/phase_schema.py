@@ -11,6 +11,8 @@ from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.reply_ends import Cut, Refusals
 from medtune.eval.scoring.tables import Table
 
+Count = Annotated[int, Field(ge=0)]
+
 
 def _rectangular(table: Table) -> Table:
     if any(len(row) != len(table.columns) for row in table.rows):
@@ -25,7 +27,6 @@ def _fitting(task: TaskClasses) -> TaskClasses:
     return task
 
 
-Count = Annotated[int, Field(ge=0)]
 ClassesOfTask = Annotated[TaskClasses, AfterValidator(_fitting)]
 PaperTable = Annotated[Table, AfterValidator(_rectangular)]
 

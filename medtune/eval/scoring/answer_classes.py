@@ -26,6 +26,13 @@ MAX_LEVELS = 256
 """The largest number of different scores in an interval. More are joined into quantiles, which changes the area of
 10,000 simulated scores by less than 0.0001."""
 
+MAX_CLASSES = 20
+"""The largest number of classes of a task. The value is our own choice: a larger matrix cannot be read."""
+MIN_RECURRING = 2
+"""The number of questions that offer a class, on average, from which a task's answers count as classes."""
+_NONE_TRUE, _NONE_ELSE = "no question has this true answer", "no question has another true answer"
+_NO_SHARES = "no likelihood reading, so there are no probabilities"
+
 
 def roc_area(scores: Sequence[float] | Floats, is_true: Sequence[bool]) -> Sums:
     """Returns the sums whose statistic is the area under the ROC curve; it is NaN if only one of both sides occurs.
@@ -78,14 +85,6 @@ def _joined(scores: Floats) -> Floats:
         return scores
     edges = np.quantile(scores, np.linspace(0, 1, MAX_LEVELS + 1)[1:-1])
     return np.searchsorted(np.unique(edges), scores).astype(np.float64)
-
-
-MAX_CLASSES = 20
-"""The largest number of classes of a task. The value is our own choice: a larger matrix cannot be read."""
-MIN_RECURRING = 2
-"""The number of questions that offer a class, on average, from which a task's answers count as classes."""
-_NONE_TRUE, _NONE_ELSE = "no question has this true answer", "no question has another true answer"
-_NO_SHARES = "no likelihood reading, so there are no probabilities"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,9 @@ _RELATIVE = re.compile(r"(\d+(?:[.,]\d+)?|[.,]\d+)\s*%")
 _95 = NormalDist().inv_cdf(0.975)
 _SHARE, _ERRORS, _ANY = Interval(0.0, 1.0), Interval(0.0, float("inf")), Interval(-float("inf"), float("inf"))
 
+_Three = tuple[float | None, float | None, float | None]
+_NOTHING: _Three = (None, None, None)
+
 
 def read_tolerance(said: str, unit: str | None) -> str | None:
     """Returns a tolerance in the unit of the answer, or as a share of the truth; None if it is neither.
@@ -128,10 +131,6 @@ def number_tables(rows: Sequence[ParsedReply]) -> list[Table]:
 def _only_text(rows: Sequence[ParsedReply]) -> str:
     texts = {row.question.text for row in rows}
     return texts.pop() if len(texts) == 1 else "all"
-
-
-_Three = tuple[float | None, float | None, float | None]
-_NOTHING: _Three = (None, None, None)
 
 
 def _spread(name: str) -> tuple[str, str, str]:

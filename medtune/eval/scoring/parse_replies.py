@@ -75,6 +75,12 @@ _TOKEN = re.compile(
     r"[+%°]|[<>≤≥=±](?=\s*[-.]?\d)|(?<=\w)-(?!\w)(?!\s+(?:and|or|to)\b)"
 )
 
+LIKELIHOOD = "likelihood"
+PER_TOKEN = "likelihood_per_token"
+UNSCORED = "unscored"
+MAX_SHORT_WORDS = 5
+"""The words of the longest true answer that counts as short, after normalisation; a longer one is a text."""
+
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def normalised(text: str) -> str:
@@ -105,11 +111,6 @@ def same_text(said: str, truth: str) -> bool:
 
 def _as_written(found: re.Match[str]) -> str:
     return (found[1].replace(",", "") or "0") + (found[2] or "").rstrip("0").rstrip(".")
-
-
-LIKELIHOOD = "likelihood"
-PER_TOKEN = "likelihood_per_token"
-UNSCORED = "unscored"
 
 
 def parse_replies(
@@ -275,10 +276,6 @@ def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Questi
 
 def _first_highest(values: Sequence[float]) -> int:
     return max(range(len(values)), key=values.__getitem__)
-
-
-MAX_SHORT_WORDS = 5
-"""The words of the longest true answer that counts as short, after normalisation; a longer one is a text."""
 
 
 def is_closed(question: Question) -> bool:

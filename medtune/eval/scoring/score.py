@@ -21,6 +21,8 @@ from medtune.eval.statistics.calibration import Calibration, calibrated, true_pl
 from medtune.eval.statistics.column_sums import Statistic, mean_over_passes, sd_of_passes
 from medtune.eval.statistics.intervals import over_folds, statistic_interval
 
+_BLIND: tuple[Condition, ...] = ("text_only", "other_image")
+
 
 def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
     """Returns the tables with the mean over the passes in each cell, and a note that says so where passes differ.
@@ -89,9 +91,6 @@ def _note(notes: Sequence[Sequence[str]], place: int) -> str:
     if len(set(said)) == 1:
         return said[0]
     return " ".join(f"Pass {number}: {note}" for number, note in enumerate(said, start=1) if note)
-
-
-_BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 
 @dataclass(frozen=True, slots=True)

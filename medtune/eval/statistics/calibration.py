@@ -23,6 +23,8 @@ ON_EDGE = 1e-9
 Floats = NDArray[np.float64]
 Bins = NDArray[np.intp]
 
+NUM_BINS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
@@ -42,9 +44,6 @@ class Calibration:
     brier: float  # Brier score, 0 to 1.
     num_bins: int  # Number of bins with and without answers; each has the width 1 / `num_bins`.
     bins: tuple[ReliabilityBin, ...]
-
-
-NUM_BINS = 10
 
 
 def calibrated(

@@ -32,6 +32,8 @@ from medtune.eval.statistics import Floats, Numbers, check_codes, num_clusters
 
 MOST_LEFT_OUT = 500
 
+_NUMBERS_AT_ONCE = 2_000_000
+
 
 class Statistic(Protocol):
     """A number that is computed from rows, and that can be computed for any part of them."""
@@ -94,9 +96,6 @@ class Recomputed:
         check_codes(codes, self.num_rows)
         rest = (np.flatnonzero(codes != cluster) for cluster in chosen)
         return np.array([self.function(rows) if rows.size else np.nan for rows in rest])
-
-
-_NUMBERS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,6 +53,8 @@ _FEW_CHANGED = 4
 _FEW_TELLING = 8
 _ROUNDING = 1e-9
 
+_MANY, _UNEQUAL_CV = 50, 0.5
+
 
 def normal_quantile(confidence: float = CONFIDENCE) -> float:
     """Returns the quantile of the normal distribution for a two-sided interval."""
@@ -146,9 +148,6 @@ def _variance_of_a_pair(up: float, down: float, true: float) -> float:
     linear = up + down - true * (2 - up + down)
     least = max(0.0, (linear + math.sqrt(linear * linear + 8 * down * true * (1 - true))) / 4)
     return 2 * least + true - true * true
-
-
-_MANY, _UNEQUAL_CV = 50, 0.5
 
 
 def method_for(clusters: Sequence[str], *, folds: int = 0) -> str:

@@ -29,6 +29,9 @@ _TIE = 1e-9
 
 Swaps = NDArray[np.bool_]
 
+ALPHA = 0.05
+"""The p value up to which a difference is called larger than chance explains."""
+
 
 def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> float:
     """Returns the two-sided p value of the difference after - before, from swaps of the two for whole patients.
@@ -134,10 +137,6 @@ def _drawn(number: int, draws: int, at_once: int, seed: int) -> Iterator[Swaps]:
 def _check_pairs(num_rows: int, codes: Numbers) -> None:
     if num_rows != 2 * codes.size:
         raise ValueError(f"wanted two rows for each of {codes.size} questions, before and after; got {num_rows} rows")
-
-
-ALPHA = 0.05
-"""The p value up to which a difference is called larger than chance explains."""
 
 
 def p_text(p: float) -> str:

@@ -11,6 +11,8 @@ from medtune.eval.scoring.score import correctness, score_rows
 from medtune.eval.statistics.intervals import mean_interval, normal_quantile, statistic_gain_interval, wilson
 from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, PrintedInterval, no_interval
 
+_ROUNDING = 1e-9
+
 
 def of_metric(
     metric: Metric,
@@ -60,9 +62,6 @@ def of_rule(rule: ReplyRule, name: str, phase: Phase | None, *, scale: float = 1
         return CellValue(scale * value, len(counted), interval)
 
     return measure
-
-
-_ROUNDING = 1e-9
 
 
 def _interval_of_mean(value: float, counted: Sequence[tuple[str, float]], scale: float) -> Interval | None:

@@ -12,6 +12,8 @@ Values = Mapping[str, float | None]
 Passes = Sequence[Answers]
 """The answers of each pass of one evaluation."""
 
+Own = Mapping[str, CellValue | None]
+
 
 def answers_of(*passes: PhaseAnswers) -> Passes:
     """Returns the answers of one evaluation, which stand for those of whichever phase a table is about."""
@@ -46,9 +48,6 @@ def value_of(column: PublishedColumn, passes: Passes) -> CellValue | None:
     """Returns our value in a column, over several passes their mean; None where the answers do not give it."""
     found = [each for answers in passes if (each := column.measure(answers)) is not None]
     return None if not found else found[0] if len(passes) == 1 else over_passes(found)
-
-
-Own = Mapping[str, CellValue | None]
 
 
 def _numbers(values: Own) -> dict[str, float | None]:

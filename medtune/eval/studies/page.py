@@ -28,6 +28,15 @@ _TEST_NOTE = (
     "correction over all cells of the study."
 )
 
+COLUMNS = (
+    "table", "row", "published row", "column", "published", "ours", "95 % interval of ours", "questions", "runs",
+    "difference", "95 % interval of the difference", "p", "p (Holm)", "why not",
+)  # fmt: skip
+_TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\N{MINUS SIGN}": "$-$",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class StudyRun:
@@ -196,12 +205,6 @@ def _difference_text(table: PublishedTable, cell: StudyCell) -> Cell:
     return f"{signed(cell.difference, table.column(cell.column).printed_digits)}{mark}"
 
 
-COLUMNS = (
-    "table", "row", "published row", "column", "published", "ours", "95 % interval of ours", "questions", "runs",
-    "difference", "95 % interval of the difference", "p", "p (Holm)", "why not",
-)  # fmt: skip
-
-
 def cell_table(report: StudyReport) -> Table:
     """Returns every cell of the study in a row of its own."""
     rows = [
@@ -301,12 +304,6 @@ def _csv(report: StudyReport) -> str:
     table = cell_table(report)
     writer.writerows([*row, report.scale, provenance] for row in table.rows)
     return held.getvalue()
-
-
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\N{MINUS SIGN}": "$-$",
-}  # fmt: skip
 
 
 def _latex(report: StudyReport) -> str:

@@ -15,6 +15,9 @@ from medtune.eval.scoring.bertscore import BertModel
 Phase = Literal["zero_shot", "final"]
 Drawing = Literal["bars", "dots", "lines"]
 
+PrintedInterval = Callable[[float, int], Interval]
+"""Returns the 95 % interval of a printed value behind which are so many questions."""
+
 
 class PhaseAnswers(Protocol):
     """The answers of one phase, as `Evidence` holds them."""
@@ -69,8 +72,6 @@ class CellValue:
 
 Measure = Callable[[Answers], CellValue | None]
 """Returns our value for a cell; None where the answers do not give it."""
-PrintedInterval = Callable[[float, int], Interval]
-"""Returns the 95 % interval of a printed value behind which are so many questions."""
 
 
 @dataclass(frozen=True, slots=True)

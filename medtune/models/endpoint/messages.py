@@ -36,6 +36,12 @@ Source: Qwen2.5-VL, arXiv 2502.13923, section 2.1: patches of 14 pixels, merged 
 MESSAGE_TOKENS = 50
 """Tokens that a chat template adds to a request, a generous estimate."""
 
+SLICES_INSTEAD = "set model.endpoint.volumes_as to send slices"
+NO_VOLUMES = (
+    f"an endpoint is sent images and frames of videos, not volumes; choose another model.name, or {SLICES_INSTEAD}"
+)
+JPEG_QUALITY = 90
+
 
 class Tokens(NamedTuple):
     input: int
@@ -138,13 +144,6 @@ def cost_text(endpoint: Endpoint, tokens: Tokens, *, number: int, ratio: float =
     usd = endpoint.usd(round(tokens.input * ratio), tokens.output)
     cap = "no max_usd" if endpoint.max_usd is None else f"max_usd {endpoint.max_usd:.2f}"
     return f"{asked}: {usd:.2f} USD ({cap}, spent so far {spent_usd:.2f})"
-
-
-SLICES_INSTEAD = "set model.endpoint.volumes_as to send slices"
-NO_VOLUMES = (
-    f"an endpoint is sent images and frames of videos, not volumes; choose another model.name, or {SLICES_INSTEAD}"
-)
-JPEG_QUALITY = 90
 
 
 def read_kinds(endpoint: Endpoint) -> tuple[MediaKind, ...]:

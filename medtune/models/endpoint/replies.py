@@ -30,6 +30,9 @@ LEAST_SECRET = 8
 MOST_TOKENS = 10**9
 """A server that charges more tokens for one reply has said nothing that can be counted."""
 
+Asked = tuple[MediaGroup, Request]
+"""A media group and one request about it."""
+
 
 class UnreadableReplyError(Exception):
     """The server responded, but not with a complete chat completion.
@@ -370,10 +373,6 @@ def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
                 f"{ledger}, line {number}: broken; the line records a cost. Repair or remove it, then continue with "
                 "--resume"
             ) from error
-
-
-Asked = tuple[MediaGroup, Request]
-"""A media group and one request about it."""
 
 
 def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> Tokens:

@@ -54,6 +54,11 @@ Source: vLLM 0.33.0, entrypoints/openai/utils.py, `clamp_prompt_logprobs`.
 _ROUNDING = 1e-3
 """How far above 0 rounding may lift a log-probability."""
 
+AHEAD = 8
+"""How many requests are sent before their turn, per concurrent one, so that one slow reply leaves no thread idle."""
+MOST_FAILURES = 5
+"""Number of requests in a row without a usable reply, after which the server is taken to be down."""
+
 
 class OptionsError(ValueError):
     """No log-probability of an option can be read off what the server gave."""
@@ -118,10 +123,6 @@ def _checked(value: float | None, *, what: str) -> float:
             "server gives numbers that are none"
         )
     return min(value, 0.0)
-
-
-AHEAD = 8
-"""How many requests are sent before their turn, per concurrent one, so that one slow reply leaves no thread idle."""
 
 
 class EndpointAnswerer:
@@ -274,10 +275,6 @@ def open_answerer(served: Served, *, max_new_tokens: int, say: Callable[[str], N
         EndpointAnswerer(served.endpoint, client, max_new_tokens=max_new_tokens, say=say) as answerer,
     ):
         yield answerer
-
-
-MOST_FAILURES = 5
-"""Number of requests in a row without a usable reply, after which the server is taken to be down."""
 
 
 @dataclass(frozen=True, slots=True)

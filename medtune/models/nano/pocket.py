@@ -23,14 +23,13 @@ CONTEXT = 32768
 """The longest sequence: in bytes about as much text as the 8,192 tokens of pocket's language model."""
 TRANSFORM = ImageTransform(SIZE_PX, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
+Projectors = Mapping[str | None, Callable[[int], nn.Module]]
+"""Makes a projector for an embedding width by the values that `model.projector` may have; None is the model's own."""
+
 
 def chatml_tokenizer() -> PreTrainedTokenizerFast:
     """Returns a tokenizer with one token for each byte and the two ChatML tokens."""
     return byte_tokenizer((CLOSE, OPEN), bos=None, eos=CLOSE, pad=CLOSE)
-
-
-Projectors = Mapping[str | None, Callable[[int], nn.Module]]
-"""Makes a projector for an embedding width by the values that `model.projector` may have; None is the model's own."""
 
 
 def chosen(name: str, projectors: Projectors, loading: Loading) -> Callable[[int], nn.Module]:

@@ -31,6 +31,15 @@ CONTROL = re.compile(r"<\|[\w ]+\|>|</?s>|<(?:image|video|pad|unk|start_of_turn|
 _ECHO = 24
 """The number of characters of a prompt that a reply has to repeat to count as an echo of it."""
 
+MOVES_MORE = 2.0
+"""How much further another media item has to move the answers than rounding does."""
+Answers = Mapping[str, Prediction]
+"""Answers by the id of the question."""
+Replies = dict[str, list[int]]
+"""The tokens of replies by the id of the question."""
+Read = Callable[[bool], Answers]
+"""Reads the likelihoods of all options, from shared rows or from a row for each."""
+
 
 def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
     r"""Returns what of the template stands in a reply, in words; None where nothing does.
@@ -51,16 +60,6 @@ def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
     if len(start) == _ECHO and start in " ".join(reply.split()):
         return f"the beginning of the question, {start!r}"
     return None
-
-
-MOVES_MORE = 2.0
-"""How much further another media item has to move the answers than rounding does."""
-Answers = Mapping[str, Prediction]
-"""Answers by the id of the question."""
-Replies = dict[str, list[int]]
-"""The tokens of replies by the id of the question."""
-Read = Callable[[bool], Answers]
-"""Reads the likelihoods of all options, from shared rows or from a row for each."""
 
 
 @dataclass(frozen=True, slots=True)

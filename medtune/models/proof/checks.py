@@ -16,6 +16,11 @@ apart in bfloat16 and 0.016 apart in float16; two such distances are allowed. In
 counts is the order in which a few thousand products are summed up.
 """
 
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""The errors that a model with a fault may raise while it is checked."""
+Finding = tuple[bool | None, str]
+"""The fields `passed` and `detail` of a check."""
+
 
 class Apart(NamedTuple):
     """How far log-probabilities of the same answers lie apart, in natural logarithms, over all tokens."""
@@ -34,8 +39,6 @@ tolerances leave room for at least twice that.
 
 Source: measured on four twins and on pocket; docs/export.md has the figures.
 """
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-"""The errors that a model with a fault may raise while it is checked."""
 
 
 def apart(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> Apart:
@@ -58,10 +61,6 @@ class Check:
     name: str  # Name of the check, such as "image tokens".
     passed: bool | None  # Whether it passed; None where it does not apply.
     detail: str  # The figure that was found, the first difference, or the reason why the check does not apply.
-
-
-Finding = tuple[bool | None, str]
-"""The fields `passed` and `detail` of a check."""
 
 
 def checked(name: str, look: Callable[[], Finding]) -> Check:

@@ -20,6 +20,9 @@ from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.checkpoint import BASE, fitting_facts, other_base
 from medtune.models.weights.export import is_exported
 
+Published = Callable[[Path], Mapping[str, Tensor] | None]
+"""Reads the tensors of a folder that its authors publish, under the model's names."""
+
 
 class FileTensor(NamedTuple):
     """A tensor of a file."""
@@ -27,10 +30,6 @@ class FileTensor(NamedTuple):
     name: str
     tensor: Tensor
     source: str
-
-
-Published = Callable[[Path], Mapping[str, Tensor] | None]
-"""Reads the tensors of a folder that its authors publish, under the model's names."""
 
 
 def weights_check(

@@ -18,6 +18,9 @@ IGNORED = -100
 Source: torch.nn.functional.cross_entropy, `ignore_index`.
 """
 
+Piece = str | int
+"""A text, or the number of a media item among those that are shown together."""
+
 
 class Span(NamedTuple):
     """A half-open range of places in a sequence."""
@@ -201,10 +204,6 @@ class SequenceBuilder:
             positions=tuple(range(len(self._ids))),
             media_spans=tuple(self._spans),
         )
-
-
-Piece = str | int
-"""A text, or the number of a media item among those that are shown together."""
 
 
 def user_turns(prompt: str, turns: Many[Turn], *, num_items: int, between: str = "") -> list[list[Piece]]:

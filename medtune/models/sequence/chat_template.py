@@ -46,6 +46,11 @@ _LAST_EMPTY = re.compile(_EMPTY.pattern + r"\Z")
 _CLOSED = {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
 _SWITCH = re.compile(r"\benable_thinking\b")
 
+QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
+"""Stand-ins with characters for private use, which occur in no template and no question."""
+_CACHED = 65536
+OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
+
 
 def set_date(processor: Any) -> dict[str, str]:
     """Changes the chat template of a processor or tokenizer, so that it names the same day whenever it is used.
@@ -142,11 +147,6 @@ def _template(processor: Any) -> str | None:
 def _put(processor: Any, template: str) -> None:
     found = processor.chat_template
     processor.chat_template = {**found, "default": template} if isinstance(found, Mapping) else template
-
-
-QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
-"""Stand-ins with characters for private use, which occur in no template and no question."""
-_CACHED = 65536
 
 
 class TextFamily:
@@ -322,9 +322,6 @@ def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
 
 def _ids(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
     return tuple(tokenizer(text, add_special_tokens=False).input_ids) if text else ()
-
-
-OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
 class ChatML(TextFamily):

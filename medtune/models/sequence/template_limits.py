@@ -33,6 +33,8 @@ _TEXTS = (
 _ended: set[str] = set()
 """The marks of what has ended in this process."""
 
+_TOKENS = "its regular expressions do not end on a short text"
+
 
 def refuse_endless(processor: Any) -> None:
     """Tries the template and the tokenizer of a processor, or of a tokenizer, which were not tried before."""
@@ -56,9 +58,6 @@ def refuse_endless(processor: Any) -> None:
             f"that of the model's publisher into the folder ({file}), or take the checkpoint from there"
         )
     _ended.add(mark)
-
-
-_TOKENS = "its regular expressions do not end on a short text"
 
 
 def _tried_apart(processor: Any, backend: Any) -> str:

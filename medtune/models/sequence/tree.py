@@ -19,6 +19,8 @@ ROOT = -1
 _COMPARED = 256
 """The number of tokens that are compared at once with the sequence before."""
 
+_Key = tuple[int, int, Position, int | None]
+
 
 class Target(NamedTuple):
     """A token that the model should predict."""
@@ -74,9 +76,6 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
         growing = growing or _Growing()
         growing.add(sequence, number)
     return [*trees, growing.tree()] if growing is not None else trees
-
-
-_Key = tuple[int, int, Position, int | None]
 
 
 class _Growing:

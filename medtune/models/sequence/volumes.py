@@ -53,6 +53,14 @@ Task = Literal["<multiple_choice>", "<long_answer>", "<short_answe>", "<report_g
 ADDED_TOKENS = ("<pad>", "<multiple_choice>", "<long_answer>", "<short_answe>", "<report_generation>")
 """Tokens that the release adds to Llama 3.1's, in this order."""
 
+MARK = "###\n"
+REPORT_STOP_ID = 48134
+"""Id of the token that ends a report of the published model.
+
+Source: merlin-vlm 0.0.7.
+"""
+TOKENS_PER_SCAN = 34
+
 
 class CTChat(TextFamily):
     """Lays out one question for CT-CHAT."""
@@ -97,14 +105,6 @@ class CTChat(TextFamily):
 
     def _header(self, row: SequenceBuilder, role: str) -> None:
         row.text((self._head, *self.encode(role), self._end_head, *self.encode("\n\n")))
-
-
-MARK = "###\n"
-REPORT_STOP_ID = 48134
-"""Id of the token that ends a report of the published model.
-
-Source: merlin-vlm 0.0.7.
-"""
 
 
 class Merlin(TextFamily):
@@ -179,9 +179,6 @@ class M3D(TextFamily):
             return row.sequence(learnt_from=None)
         row.text([self.pad_id])
         return row.sequence(learnt_from=num_question)
-
-
-TOKENS_PER_SCAN = 34
 
 
 class RadFM(TextFamily):

@@ -38,6 +38,12 @@ from medtune.models.vlm import VisionLanguageModel
 METHODS = ("encode", "reply", "generate", "features")
 """The methods of a model that compute, beside `forward`; each gathers what belongs to no unit."""
 
+_NO_PART = 2**62
+_STOP = -(2**62)
+_MESSAGE_BYTES = 2000
+_group_of_world: list[dist.ProcessGroup] = []
+"""The process group that was joined, and the group of the same ranks that exchanges integers."""
+
 
 def is_divided(model: nn.Module) -> bool:
     """Returns whether the weights of a model are divided among ranks, by FSDP2 or by ZeRO-3.
@@ -106,11 +112,6 @@ def read_weight(parameter: nn.Parameter, name: str, dtype: torch.dtype | None) -
     values = read(parameter)
     parameter.data = (values if dtype is None else in_type(name, values, dtype)).contiguous()
     forget_conversions(parameter)
-
-
-_NO_PART = 2**62
-_STOP = -(2**62)
-_MESSAGE_BYTES = 2000
 
 
 class RanksFailedError(RuntimeError):
@@ -261,9 +262,6 @@ def _groups(divided: Sequence[FSDPModule]) -> list[Any]:
 
 InTurns = Callable[[nn.Module, Turns], AbstractContextManager[None]]
 """Makes the ranks agree before a strategy gathers a part of the model, while its context lasts."""
-
-_group_of_world: list[dist.ProcessGroup] = []
-"""The process group that was joined, and the group of the same ranks that exchanges integers."""
 
 
 @contextmanager

@@ -24,6 +24,8 @@ from torch import Tensor, nn
 
 from medtune.models.towers import Size, Tower, patch_grid
 
+ATTENTION_SCALE = 8.0
+
 
 class LogOffsetBias(nn.Module):
     """An MLP that computes the bias of two patches from sign(d) * log(1 + |d|) of their row and column offsets d."""
@@ -43,9 +45,6 @@ class LogOffsetBias(nn.Module):
         logs_NN2 = offsets_NN2.sign() * offsets_NN2.abs().log1p()
         bias_ANN: Tensor = self.net(logs_NN2).movedim(-1, 0)
         return bias_ANN
-
-
-ATTENTION_SCALE = 8.0
 
 
 @dataclass(frozen=True, slots=True)

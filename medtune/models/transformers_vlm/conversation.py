@@ -28,6 +28,15 @@ _INDEX_DIGITS = 6
 """Digits to which a frame's number in its clip is rounded, so that evenly spaced frames have whole numbers."""
 _SPANS = re.compile(r"{%-?\s*generation\b")
 
+PREFIX_TEMPLATE = (
+    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\n' }}{% endfor %}"
+)
+"""The prompt that PaliGemma's processor writes by itself: the image, the words and a line break, and behind it the
+answer. The line break behind the last turn is the processor's own.
+"""
+
 
 class Medium(NamedTuple):
     """A media item, as a processor is given it."""
@@ -186,16 +195,6 @@ class Conversations:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-PREFIX_TEMPLATE = (
-    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
-    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
-    "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\n' }}{% endfor %}"
-)
-"""The prompt that PaliGemma's processor writes by itself: the image, the words and a line break, and behind it the
-answer. The line break behind the last turn is the processor's own.
-"""
 
 
 def marks_prefix(processor: Any) -> bool:

@@ -29,6 +29,9 @@ from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, attende
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.tuning.plan import PartName
 
+SEGMENTS = "medtune_segments_like_flash"
+"""Name of the attention. transformers hands all patches with their boundaries to functions whose name holds "flash"."""
+
 
 class TransformersVlm(Model):
     """An unchanged model of transformers, run through the wiring of its family.
@@ -226,10 +229,6 @@ def _next_step(step: Step, ids_B: Tensor) -> Step:
         attends_BLS=step.attends_BLS[:, -1:],
         spans=step.spans,
     )
-
-
-SEGMENTS = "medtune_segments_like_flash"
-"""Name of the attention. transformers hands all patches with their boundaries to functions whose name holds "flash"."""
 
 
 class _Run(NamedTuple):

@@ -31,6 +31,24 @@ from transformers import PreTrainedModel
 from medtune.models.contract import Model, root_of
 from medtune.models.tuning.plan import PartName, Precision
 
+NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+"""The number formats that the mixed precisions compute in."""
+Precise = Callable[[], AbstractContextManager[object]]
+"""Returns the context manager under which a model answers."""
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
+"""Layers of torch whose weights are always float32.
+
+They take inputs in either type then. With weights in 16 bits, those on a CPU refuse an input in float32, such as the
+output of an embedding that learns. Layers that models define themselves multiply tensors of any types.
+"""
+_WITHOUT_BFLOAT16 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
+"""The limits of instruction sets under which oneDNN multiplies no numbers in bfloat16 but in float32.
+
+Source: oneDNN, developer guide, "CPU Dispatcher Control".
+"""
+NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
+"""Bytes of one weight: 4 bits, a share of one byte per block of 64, and of one float32 per 256 of those bytes."""
+
 
 def is_adapted(module: nn.Module) -> TypeGuard[BaseTunerLayer]:
     if "peft" not in sys.modules:
@@ -66,25 +84,6 @@ def adapted_weight(module: BaseTunerLayer) -> Tensor:
     """Returns the weight that an adapter changes."""
     found: Tensor = module.get_param() if adapts_stack(module) else module.get_base_layer().get_parameter("weight")
     return found
-
-
-NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-"""The number formats that the mixed precisions compute in."""
-Precise = Callable[[], AbstractContextManager[object]]
-"""Returns the context manager under which a model answers."""
-_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
-"""Layers of torch whose weights are always float32.
-
-They take inputs in either type then. With weights in 16 bits, those on a CPU refuse an input in float32, such as the
-output of an embedding that learns. Layers that models define themselves multiply tensors of any types.
-"""
-
-
-_WITHOUT_BFLOAT16 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
-"""The limits of instruction sets under which oneDNN multiplies no numbers in bfloat16 but in float32.
-
-Source: oneDNN, developer guide, "CPU Dispatcher Control".
-"""
 
 
 def resolved(wanted: Precision, device: torch.device) -> Precision:
@@ -243,10 +242,6 @@ def is_linear(module: nn.Module) -> bool:
         return module.kernel_size == (1, 1)
     own = type(module).forward is not nn.Linear.forward
     return isinstance(module, nn.Linear) and (not own or is_quantized(module.weight))
-
-
-NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
-"""Bytes of one weight: 4 bits, a share of one byte per block of 64, and of one float32 per 256 of those bytes."""
 
 
 def quantize_language(model: Model, *, precision: Precision, device: torch.device) -> None:

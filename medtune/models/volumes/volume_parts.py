@@ -31,6 +31,9 @@ from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.vlm import VisionLanguageModel
 
+TowerWithWeights = Callable[[], nn.Module]
+"""A function that returns a model's tower with its weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeInput:
@@ -77,10 +80,6 @@ class VolumeInput:
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(items))
-
-
-TowerWithWeights = Callable[[], nn.Module]
-"""A function that returns a model's tower with its weights."""
 
 
 def _as_volume(transform: VolumeTransform, _: TowerWithWeights) -> VolumeInput:

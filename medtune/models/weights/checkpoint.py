@@ -23,6 +23,12 @@ from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
 from medtune.models.weights.divided_files import START, Piece, TrainedFolder, held_piece
 
+BASE = "base_samples"
+"""The name under which a checkpoint states the samples."""
+NUM_SAMPLES = 24
+NEAR = 0.02
+"""The largest relative difference of two samples of one weight, which may have been rounded to 8 binary digits."""
+
 
 class Trained(Protocol):
     """An opened checkpoint, a file or a folder."""
@@ -198,13 +204,6 @@ class _TrainedFile:
         begin, end = first // row, math.ceil((first + count) / row)
         rows_N: Tensor = part[begin:end].reshape(-1)
         return rows_N[first - begin * row :][:count]
-
-
-BASE = "base_samples"
-"""The name under which a checkpoint states the samples."""
-NUM_SAMPLES = 24
-NEAR = 0.02
-"""The largest relative difference of two samples of one weight, which may have been rounded to 8 binary digits."""
 
 
 def base_samples(model: nn.Module, learnt: Collection[str]) -> str:

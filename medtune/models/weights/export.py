@@ -42,6 +42,30 @@ if TYPE_CHECKING:
 MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
 
+_TEXTS = ("provenance", "words", "about")
+OLDEST_TRANSFORMERS = "5.6"
+"""The oldest version that reads an export and gives the same log-probabilities.
+
+Source: exports of the twins nano_qwen2vl, _qwen25vl, _qwen3vl, _gemma3, _mllama, _llava, _llava_next_video,
+_llava_onevision and _internvl, written by transformers 5.23.0 and read on 2026-11-23 by 4.57.6, 5.0.0, 5.4.0, 5.6.2,
+5.8.1, 5.10.4, 5.12.1 and 5.16.1. From 5.6.2 on all nine gave the log-probabilities of 5.23.0 to 5 digits. 5.4.0 gave
+others for Qwen2.5-VL without a word, and 5.0.0 and 5.4.0 left the towers of Gemma 3 and LLaVA random, with a warning.
+4.57.6 does not know `rope_parameters` in config.json (it took 1000000 for Qwen2.5-VL's rotary base of 10000), and
+refuses Mllama, Qwen3-VL and the tokenizers. Adapters of nano_qwen25vl, _gemma3, _mllama and _llava in the same
+versions, with peft 0.21.2: the same from 5.6.2 on, others in 5.0.0 and 5.4.0, no answer from 4.57.6.
+"""
+_VLLM = "vLLM 0.33 (it needs transformers 5.16.1 to 5.20)"
+_SGLANG = "SGLang 0.5.23 (it needs transformers 5.19.0)"
+_NOT_IN_VLLM = {"mllama": "vLLM removed Llama 3.2 Vision in 0.10.2"}
+"""Source: vLLM 0.33.0, model_executor/models/registry.py, and SGLang 0.5.23, read from their wheels."""
+_VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""The values of vLLM's `max_lora_rank`.
+
+Source: vLLM 0.33.0, config/lora.py.
+"""
+_NO_LORA_IN_VLLM = ("llava_onevision", "mllama")
+"""Source: vLLM 0.33.0: the classes that do not inherit SupportsLoRA."""
+
 
 def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int:
     """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters."""
@@ -189,9 +213,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return {**found, **names, "model": found.get("model"), "base_weights": found.get("base_weights")}
 
 
-_TEXTS = ("provenance", "words", "about")
-
-
 def _read_parts(model: Model, folder: Path) -> None:
     language = whole_tensors(folder / LANGUAGE_FOLDER / _LANGUAGE_FILE)
     found = {
@@ -227,30 +248,6 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
         transform = assemble_model(name, seed, loading).transform
         return transform if isinstance(transform, VolumeInput) else None
     return entry.volume_input(seed, loading)
-
-
-OLDEST_TRANSFORMERS = "5.6"
-"""The oldest version that reads an export and gives the same log-probabilities.
-
-Source: exports of the twins nano_qwen2vl, _qwen25vl, _qwen3vl, _gemma3, _mllama, _llava, _llava_next_video,
-_llava_onevision and _internvl, written by transformers 5.23.0 and read on 2026-11-23 by 4.57.6, 5.0.0, 5.4.0, 5.6.2,
-5.8.1, 5.10.4, 5.12.1 and 5.16.1. From 5.6.2 on all nine gave the log-probabilities of 5.23.0 to 5 digits. 5.4.0 gave
-others for Qwen2.5-VL without a word, and 5.0.0 and 5.4.0 left the towers of Gemma 3 and LLaVA random, with a warning.
-4.57.6 does not know `rope_parameters` in config.json (it took 1000000 for Qwen2.5-VL's rotary base of 10000), and
-refuses Mllama, Qwen3-VL and the tokenizers. Adapters of nano_qwen25vl, _gemma3, _mllama and _llava in the same
-versions, with peft 0.21.2: the same from 5.6.2 on, others in 5.0.0 and 5.4.0, no answer from 4.57.6.
-"""
-_VLLM = "vLLM 0.33 (it needs transformers 5.16.1 to 5.20)"
-_SGLANG = "SGLang 0.5.23 (it needs transformers 5.19.0)"
-_NOT_IN_VLLM = {"mllama": "vLLM removed Llama 3.2 Vision in 0.10.2"}
-"""Source: vLLM 0.33.0, model_executor/models/registry.py, and SGLang 0.5.23, read from their wheels."""
-_VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""The values of vLLM's `max_lora_rank`.
-
-Source: vLLM 0.33.0, config/lora.py.
-"""
-_NO_LORA_IN_VLLM = ("llava_onevision", "mllama")
-"""Source: vLLM 0.33.0: the classes that do not inherit SupportsLoRA."""
 
 
 def merged_read_by(model_type: str | None) -> list[str]:

@@ -42,6 +42,17 @@ _SUBFOLDERS = tuple(f"{IMAGE_ADAPTER[:place]}[!{letter}]*/*" for place, letter i
 """Patterns of the files in all other subfolders, which are not fetched."""
 _CARD = "README.md"
 
+_KINDS = (".safetensors", ".json", ".md", ".jinja", ".txt", ".model")
+_TEXTS = (".json", ".md", ".jinja", ".txt")
+_VOCABULARIES = ("tokenizer.json", "vocab.json", "merges.txt")
+"""Texts that are the base model's own and too large to look through."""
+_LOCAL_PATH = re.compile(
+    r"(?<![\w:/.])(?:/(?:home|Users|root|mnt|media|data|scratch|tmp|var|work)/[^\s\"']+|[A-Za-z]:\\\\[^\s\"']+)"
+)
+
+# huggingface_hub's client library has changed its name between versions; its own error is derived from the library's.
+_HTTP_ERROR = cast("type[Exception]", HfHubHTTPError.__bases__[0])
+
 
 def show_downloads_alone() -> None:
     """Lets progress bars of downloads be shown, and not those of transformers, which come with every load of a file."""
@@ -236,19 +247,6 @@ def _why(where: str, revision: str | None, error: Exception) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-_KINDS = (".safetensors", ".json", ".md", ".jinja", ".txt", ".model")
-_TEXTS = (".json", ".md", ".jinja", ".txt")
-_VOCABULARIES = ("tokenizer.json", "vocab.json", "merges.txt")
-"""Texts that are the base model's own and too large to look through."""
-_LOCAL_PATH = re.compile(
-    r"(?<![\w:/.])(?:/(?:home|Users|root|mnt|media|data|scratch|tmp|var|work)/[^\s\"']+|[A-Za-z]:\\\\[^\s\"']+)"
-)
-
-
-# huggingface_hub's client library has changed its name between versions; its own error is derived from the library's.
-_HTTP_ERROR = cast("type[Exception]", HfHubHTTPError.__bases__[0])
 
 
 class PushError(ValueError):

@@ -30,6 +30,8 @@ _TYPES = {
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
 }  # fmt: skip
 
+_SHOWN = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -99,9 +101,6 @@ def _torch_file(path: Path) -> Stored:
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise ValueError(f"{path}: holds something other than named tensors")
     return Stored({name: torch.empty_like(each, device="meta") for name, each in found.items()}, at_hand(found))
-
-
-_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)

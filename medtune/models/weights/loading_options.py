@@ -16,6 +16,23 @@ LEAST_IMAGE_PIXELS = 56 * 56
 """The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
 ManyPixels = Annotated[int, Interval(ge=LEAST_IMAGE_PIXELS, le=LARGEST)]
 
+ASKED = "asked"
+"""What `crop_organs` holds for the organs that a question is about."""
+BLIND = "none"
+"""The name in `vision` under which questions are asked without their media, of models of text alone."""
+CODES = "codes"
+"""The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
+OF_VOLUMES = ("volumes_as", "crop_organs", "crop_margin_mm")
+"""The fields that a model of images and videos takes for volumes."""
+_NO_VIDEOS = "takes no videos"
+_WHY = {
+    "model.image_max_pixels": "scales every image to its own size",
+    "model.video_frames": _NO_VIDEOS,
+    "model.video_frames_per_s": _NO_VIDEOS,
+    "model.volumes_as": f"{_NO_VIDEOS}, and a volume is shown as so many frames; choose another model.name",
+}
+"""Why a model refuses a field, where this is not plain from the field's meaning."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loading:
@@ -89,23 +106,7 @@ class Loading:
     reader: Reader = "family"
 
 
-ASKED = "asked"
-"""What `crop_organs` holds for the organs that a question is about."""
-BLIND = "none"
-"""The name in `vision` under which questions are asked without their media, of models of text alone."""
-CODES = "codes"
-"""The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
 DEFAULT = Loading()
-OF_VOLUMES = ("volumes_as", "crop_organs", "crop_margin_mm")
-"""The fields that a model of images and videos takes for volumes."""
-_NO_VIDEOS = "takes no videos"
-_WHY = {
-    "model.image_max_pixels": "scales every image to its own size",
-    "model.video_frames": _NO_VIDEOS,
-    "model.video_frames_per_s": _NO_VIDEOS,
-    "model.volumes_as": f"{_NO_VIDEOS}, and a volume is shown as so many frames; choose another model.name",
-}
-"""Why a model refuses a field, where this is not plain from the field's meaning."""
 
 
 def set_fields(loading: Loading) -> list[str]:

@@ -52,6 +52,14 @@ _OLD_STARTS = (
 """Beginnings of names before transformers 4.52 and before 5, and what they are now."""
 _BEHIND = re.compile(r"\.(lora_(A|B|embedding_A|embedding_B|magnitude_vector)|weight|bias)\b")
 
+CHANGES_BASE = ("pissa", "olora")
+"""Ways to begin an adapter that also change the weights that it adapts.
+
+Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
+"""
+_BINARY = "adapter_model.bin"
+_FIRST_HALF, _SECOND_HALF = (".lora_A.weight", ".lora_embedding_A"), (".lora_B.weight", ".lora_embedding_B")
+
 
 def present_name(whole: PreTrainedModel, name: str) -> str:
     """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is."""
@@ -86,15 +94,6 @@ def _direct(whole: PreTrainedModel, name: str) -> Iterator[tuple[str, object]]:
         yield from whole.get_submodule(name).named_parameters(recurse=False)
     except AttributeError:
         return
-
-
-CHANGES_BASE = ("pissa", "olora")
-"""Ways to begin an adapter that also change the weights that it adapts.
-
-Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
-"""
-_BINARY = "adapter_model.bin"
-_FIRST_HALF, _SECOND_HALF = (".lora_A.weight", ".lora_embedding_A"), (".lora_B.weight", ".lora_embedding_B")
 
 
 def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:

@@ -17,6 +17,12 @@ from medtune.models.weights.folder_check import why_unread
 
 SETTING = "trust_remote_code"
 
+CONVERTED, SENTENCEPIECE, _VOCABULARY = "tokenizer.json", "tokenizer.model", "vocab.json"
+_CONFIG = "tokenizer_config.json"
+_ROLES = ("bos", "eos", "unk")
+_PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm", "no")
+"""Texts by which a converted tokenizer is compared with sentencepiece."""
+
 
 def refuse_own_code(folder: Path, said: str, error: Exception) -> None:
     """Explains an error of transformers if it came from a checkpoint's wish to run code; otherwise does nothing."""
@@ -36,13 +42,6 @@ def _names_code(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(said, dict) and "auto_map" in said
-
-
-CONVERTED, SENTENCEPIECE, _VOCABULARY = "tokenizer.json", "tokenizer.model", "vocab.json"
-_CONFIG = "tokenizer_config.json"
-_ROLES = ("bos", "eos", "unk")
-_PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm", "no")
-"""Texts by which a converted tokenizer is compared with sentencepiece."""
 
 
 def tokenizer_folder(folders: list[Path], *, of: str) -> Path:

@@ -13,11 +13,6 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.transformers_vlm import Nano, nano_entry, shrunk
 
-
-def _rope(theta: float, **more: object) -> dict[str, Any]:
-    return {"rope_type": "default", "rope_theta": theta, "mrope_section": [2, 1, 1], **more}
-
-
 QWEN_TEMPLATE = (
     "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
@@ -28,6 +23,10 @@ QWEN_TEMPLATE = (
 )
 _QWEN_MERGED = 2
 """Number of patches along each side that become one token."""
+
+
+def _rope(theta: float, **more: object) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta, "mrope_section": [2, 1, 1], **more}
 
 
 def build_qwen(

@@ -20,6 +20,23 @@ _HALF: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 _ROPE = {"rope_type": "default", "rope_theta": 1e6}
 _IM_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
+MLLAMA_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}<|start_header_id|>{{ message['role'] }}<|end_header_id|>\n\n"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}<|image|>{% else %}{{ part['text'] | trim }}"
+    "{% endif %}{% endfor %}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+_LLAVA_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+)
+"""No token ends a turn, and the answer begins with a space."""
+_LLAVA_SPECIAL = ("<s>", "</s>", "<pad>", "<image>")
+_LLAVA_CLIP: dict[str, Any] = {
+    "patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1
+}  # fmt: skip
+
 
 def nano_internvl() -> ZooEntry:
     """nano_internvl: InternVL's random, tiny twin, only for tests."""
@@ -101,14 +118,6 @@ def nano_mllama() -> ZooEntry:
     return nano_entry("Random Llama-3.2-Vision of width 32; for tests", "mllama", build_mllama)
 
 
-MLLAMA_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}<|start_header_id|>{{ message['role'] }}<|end_header_id|>\n\n"
-    "{% for part in message['content'] %}{% if part['type'] == 'image' %}<|image|>{% else %}{{ part['text'] | trim }}"
-    "{% endif %}{% endfor %}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
-)
-
-
 def build_mllama() -> Nano:
     """Returns the twin's configuration and processor."""
     special = (
@@ -139,18 +148,6 @@ def build_mllama() -> Nano:
         tokens={"image_token_index": "<|image|>"},
     )  # fmt: skip
     return Nano(config, processor)
-
-
-_LLAVA_TEMPLATE = (
-    "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
-    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
-)
-"""No token ends a turn, and the answer begins with a space."""
-_LLAVA_SPECIAL = ("<s>", "</s>", "<pad>", "<image>")
-_LLAVA_CLIP: dict[str, Any] = {
-    "patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1
-}  # fmt: skip
 
 
 def nano_llava() -> ZooEntry:

@@ -40,6 +40,11 @@ from medtune.models.weights.folder_check import why_unread
 from medtune.models.weights.loading_options import BLIND, DEFAULT, OF_VOLUMES, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder
 
+_TAKES = ("revision", "dtype", "vision", "projector", "language")
+"""Fields that all of these models take; a revision is that of `model.language`."""
+_OVER_PICTURES = ("video_frames", *OF_VOLUMES)
+_UNSEEN = "nothing is shown: a blind run"
+
 
 class Preparation(NamedTuple):
     """A preparation of volumes for towers over voxels."""
@@ -68,14 +73,6 @@ class OwnParts:
     # Returns the configuration of that language model, for building it without weights.
     architecture: Callable[[], PreTrainedConfig]
     crops_organs: bool = False  # Whether the model sees only a crop around the organ that a question is about.
-
-
-_TAKES = ("revision", "dtype", "vision", "projector", "language")
-"""Fields that all of these models take; a revision is that of `model.language`."""
-_OVER_PICTURES = ("video_frames", *OF_VOLUMES)
-
-
-_UNSEEN = "nothing is shown: a blind run"
 
 
 class _Eyes(NamedTuple):

@@ -27,6 +27,9 @@ from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
+GRID, NUM_TOKENS = nano.GRID, nano.NUM_TOKENS
+NUM_FRAMES, NANO_FRAMES = 8, 4
+
 
 @dataclass(frozen=True, slots=True)
 class ClipTransform:
@@ -173,10 +176,6 @@ def pocket_entry(
             return VisionLanguageModel(vision(tower), projector(config.hidden_size), LlamaForCausalLM(config))
 
     return ZooEntry(title, "Apache-2.0", assemble, skeleton, takes=nano.takes(projectors))
-
-
-GRID, NUM_TOKENS = nano.GRID, nano.NUM_TOKENS
-NUM_FRAMES, NANO_FRAMES = 8, 4
 
 
 def _over_grid(feature_width: int, *, reduced_width: int) -> nano.Projectors:

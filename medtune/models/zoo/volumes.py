@@ -57,6 +57,23 @@ REPORT = KeyMap(
 )
 """The key map of the report model's tensors after `merged`, which removes the tensors of the adapter."""
 
+LAMED = KeyMap(
+    checkpoint="an M3D-LaMed checkpoint",
+    rules=(
+        rename("model.vision_tower.vision_tower.", "vision.vit."),
+        # The names of a projector with a single layer hold no number.
+        Rule(r"model\.mm_projector\.projector\.(weight|bias)", (r"projector.mlp.0.\1",)),
+        rename("model.mm_projector.projector.", "projector.mlp."),
+        Rule(r"(model\.(embed_tokens|layers|norm)\..+|lm_head\.weight)", (r"language.\1",)),
+    ),
+    left_out=(
+        r"model\.vision_tower\.vision_tower\.blocks\.\d+\.norm_cross_attn\..+",
+        # These modules segment organs; answering questions does not need them.
+        r"model\.(seg_module|seg_projector)\..+",
+        r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+    ),
+)
+
 
 def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
     """Returns the report model's tensors without adapters: each adapted weight W is replaced by W + scale * B A.
@@ -79,24 +96,6 @@ def _adapted(
 ) -> Tensor:
     before = weight()
     return torch.addmm(before.float(), up().float(), down().float(), alpha=scale).to(before.dtype)
-
-
-LAMED = KeyMap(
-    checkpoint="an M3D-LaMed checkpoint",
-    rules=(
-        rename("model.vision_tower.vision_tower.", "vision.vit."),
-        # The names of a projector with a single layer hold no number.
-        Rule(r"model\.mm_projector\.projector\.(weight|bias)", (r"projector.mlp.0.\1",)),
-        rename("model.mm_projector.projector.", "projector.mlp."),
-        Rule(r"(model\.(embed_tokens|layers|norm)\..+|lm_head\.weight)", (r"language.\1",)),
-    ),
-    left_out=(
-        r"model\.vision_tower\.vision_tower\.blocks\.\d+\.norm_cross_attn\..+",
-        # These modules segment organs; answering questions does not need them.
-        r"model\.(seg_module|seg_projector)\..+",
-        r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
-    ),
-)
 
 
 def ct_chat() -> ZooEntry:

@@ -18,6 +18,9 @@ from medtune.trainer.commands.compare import paired_runs
 from medtune.trainer.recipe.read import use_plugins_of_run
 from medtune.trainer.recipe.servers import refuse_unnamed_server
 
+OUT = Path("runs_report")
+"""The default folder for the table of several runs."""
+
 
 def audit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="RUN|BENCHMARK", help="A run folder, or with --questions a benchmark's name.")
@@ -106,10 +109,6 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
         write_document(out, file)
         print(f"items: {out}")
     return 0
-
-
-OUT = Path("runs_report")
-"""The default folder for the table of several runs."""
 
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,30 @@ from medtune.version import __version__
 
 FAILED = 1
 
+_CURSOR_UP = "\x1b[A"
+_STEPS = (
+    "medtune list recipes                                     what can be run, and on which data",
+    "medtune init my_study --data data.csv --images pictures  a first recipe for questions of your own",
+    "medtune COMMAND --help                                   what a command takes",
+)
+_REFUSALS = (ValueError, FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
+_LOST_READER = "LostReaderError"
+"""The error of a run whose process that reads media was killed; its module loads torch."""
+_THAT_GO_ON = ("run", "train", "eval")
+_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+_QUOTED = re.compile(r"'?([\w-]+)'?(?:, |$)")
+_UNKNOWN = re.compile(r"^unrecognized arguments: ")
+_RECIPE_FILE = ("--config", "--recipe", "-c", "--config-file", "--yaml")
+_SURE = 0.7
+_VERBS = {
+    **dict.fromkeys(("evaluate", "test", "benchmark"), "eval"),
+    **dict.fromkeys(("finetune", "fine-tune", "fit", "sft", "launch"), "run"),
+    **dict.fromkeys(("infer", "inference", "generate", "answer"), "predict"),
+    **dict.fromkeys(("merge", "merge-lora", "save"), "export"),
+    **dict.fromkeys(("new", "create"), "init"),
+}
+"""What other tools call a command, and ours."""
+
 
 class Command(NamedTuple):
     """One command: the module below `medtune.trainer.commands` whose COMMANDS has it, and what it does in a line."""
@@ -73,9 +97,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
     with printing_text():
         return _status(list(sys.argv[1:] if argv is None else argv))
-
-
-_CURSOR_UP = "\x1b[A"
 
 
 class _Text:
@@ -142,17 +163,6 @@ def _first_words() -> str:
     return "\n".join([*lines, "", "Three next steps:", *(f"  {step}" for step in _STEPS)])
 
 
-_STEPS = (
-    "medtune list recipes                                     what can be run, and on which data",
-    "medtune init my_study --data data.csv --images pictures  a first recipe for questions of your own",
-    "medtune COMMAND --help                                   what a command takes",
-)
-_REFUSALS = (ValueError, FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
-_LOST_READER = "LostReaderError"
-"""The error of a run whose process that reads media was killed; its module loads torch."""
-_THAT_GO_ON = ("run", "train", "eval")
-
-
 def _no_room_text(error: Exception, arguments: Sequence[str]) -> str:
     if "Free some" in (said := str(getattr(error, "strerror", ""))):
         return said.rstrip(".")
@@ -195,21 +205,6 @@ class _Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction):
                 for inner in action.choices.values():
                     yield from inner._actions
-
-
-_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
-_QUOTED = re.compile(r"'?([\w-]+)'?(?:, |$)")
-_UNKNOWN = re.compile(r"^unrecognized arguments: ")
-_RECIPE_FILE = ("--config", "--recipe", "-c", "--config-file", "--yaml")
-_SURE = 0.7
-_VERBS = {
-    **dict.fromkeys(("evaluate", "test", "benchmark"), "eval"),
-    **dict.fromkeys(("finetune", "fine-tune", "fit", "sft", "launch"), "run"),
-    **dict.fromkeys(("infer", "inference", "generate", "answer"), "predict"),
-    **dict.fromkeys(("merge", "merge-lora", "save"), "export"),
-    **dict.fromkeys(("new", "create"), "init"),
-}
-"""What other tools call a command, and ours."""
 
 
 def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:

@@ -40,6 +40,13 @@ _HUB_LICENCES = frozenset({
 })  # fmt: skip
 """The licences that the hub knows by these names, as far as models here have them."""
 
+CARD = "README.md"
+SAMPLES = 8
+NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
+_VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
+_VOLUMES = (".nii", ".nii.gz")
+_A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
+
 
 def model_card(written: WrittenExport, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
     """Returns the model card in Markdown, which names only the ends of paths; results are None without evaluation."""
@@ -197,10 +204,6 @@ def _licence(recipe: Recipe, entry: ZooEntry) -> str:
     return f"that of {recipe.model.name} is {entry.licence}; the card of the weights that it was made from names none"
 
 
-CARD = "README.md"
-SAMPLES = 8
-
-
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="The run folder whose model is exported.")
     parser.add_argument(
@@ -314,12 +317,6 @@ def parts_of(model: ModelBlock, language: str | None) -> str:
     named = {"vision": model.vision, "projector": model.projector}
     named["language"] = model.language and (language or model.language)
     return "".join(f" model.{part}={name}" for part, name in named.items() if name is not None)
-
-
-NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
-_VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
-_VOLUMES = (".nii", ".nii.gz")
-_A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
 
 
 def chat_arguments(parser: argparse.ArgumentParser) -> None:

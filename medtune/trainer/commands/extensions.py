@@ -15,6 +15,11 @@ FOLDERS = tuple(name for name in KINDS if name != SOURCES.name)
 """The sub-folders that a plugin may have; its sources are in the folders of its benchmarks."""
 _SAID = ", ".join(FOLDERS).replace("benchmarks", "benchmarks (with sources in benchmarks/NAME/sources)")
 
+TWINS = "nano_"
+"""The prefix of the names of random, tiny models and of their recipes, which are only for tests."""
+ENCODERS = "encoders"
+"""The kind that lists the image encoders of timm, which are no modules of medtune."""
+
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -83,12 +88,6 @@ def _wrong(kind: Kind, extension: Extension) -> Iterator[str]:
     from medtune.trainer.contracts import contract_of
 
     yield from contract_of(kind)(extension.name)
-
-
-TWINS = "nano_"
-"""The prefix of the names of random, tiny models and of their recipes, which are only for tests."""
-ENCODERS = "encoders"
-"""The kind that lists the image encoders of timm, which are no modules of medtune."""
 
 
 def list_arguments(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,9 @@ from medtune.trainer.recipe.read import read_settings, recipe_tree
 from medtune.trainer.recipe.servers import addresses_in, refuse_unnamed_server
 from medtune.trainer.runs.run_folder import RunFolder
 
+UNJUDGED = 1
+"""The exit status if some answers have no verdict."""
+
 
 def rescore_run(experiment: Experiment) -> str:
     """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns its tables as text.
@@ -87,10 +90,6 @@ def read_judge(file: Path | None, overrides: Sequence[str], *, run: Path | None)
         refuse_unnamed_server(settings.endpoint, named, folder=own.root, how="--set endpoint.base_url=")
     check_judge(settings, where="", how="give a file with --judge, or --set endpoint.base_url=... endpoint.model=...")
     return settings
-
-
-UNJUDGED = 1
-"""The exit status if some answers have no verdict."""
 
 
 def judge_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,12 @@ from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
 
+_MOST_FRAMES_PER_S = 1000
+"""Ultrafast ultrasound has more, and is shown slower (our own choice)."""
+PREPARED = "prepared"
+LOOK_AT = 20
+"""The number of questions of the quick look that stands in place of `prepare` where that was done."""
+
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -174,20 +180,11 @@ def _rate(text: str) -> float:
     return value
 
 
-_MOST_FRAMES_PER_S = 1000
-"""Ultrafast ultrasound has more, and is shown slower (our own choice)."""
-
-
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=VALUE")
     return name, value
-
-
-PREPARED = "prepared"
-LOOK_AT = 20
-"""The number of questions of the quick look that stands in place of `prepare` where that was done."""
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:

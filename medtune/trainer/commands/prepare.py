@@ -28,6 +28,9 @@ from medtune.trainer.recipe.read import read_recipe
 
 _NUM_SAMPLES = 3
 
+_WITH_CACHE = frozenset({"cache", "overrides", "processes"})
+"""The arguments that --cache takes."""
+
 
 def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
     """Prints three questions as a model will see them, from different splits where there are several."""
@@ -188,10 +191,6 @@ def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
                 file=sys.stderr,
             )
         raise
-
-
-_WITH_CACHE = frozenset({"cache", "overrides", "processes"})
-"""The arguments that --cache takes."""
 
 
 def _refuse_beside_cache(options: argparse.Namespace) -> None:

@@ -30,6 +30,12 @@ PUBLISHED = ("official", "vsi")
 ANSWER_FORMATS: tuple[AnswerFormat, ...] = ("text", "letter")
 _TOLERANCE = 1e-6
 
+LIMIT = 12
+"""The number of patients that a simulation makes for the check."""
+SEED = 3
+_LONG = 6
+"""The smallest number of characters of a name that is searched for; a shorter one may occur in pixels by chance."""
+
 
 @contextmanager
 def opened_benchmark(name: str) -> Iterator[Benchmark]:
@@ -197,13 +203,6 @@ BENCHMARKS = Contract(
         its_own_tables_are_made_with_and_without_predictions,
     ),
 )
-
-
-LIMIT = 12
-"""The number of patients that a simulation makes for the check."""
-SEED = 3
-_LONG = 6
-"""The smallest number of characters of a name that is searched for; a shorter one may occur in pixels by chance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,26 @@ from medtune.trainer.contracts import Contract
 TWIN = "nano_"
 """The prefix of the names of random, tiny models. They need no weights, so the check can assemble them."""
 
+TOLERANCE = 2e-4
+"""The largest allowed difference between log-probabilities of a token, in float32 on a CPU."""
+MOVED = 1e-2
+"""The smallest change of the log-probabilities that another image has to cause.
+
+With a smaller change the comparison could not show whether the image is read at all.
+"""
+MEND = {
+    **dict.fromkeys(("template", "image tokens", "end token", "positions"), "check Family.sequence"),
+    "pixels": "check Family.pixels",
+    "media are seen": "give the twin initializer_range=0.2, and check that the image is read",
+}
+"""What to look at where a check of the doctor fails."""
+OVER = Tower(nn.Identity, width=24, grid=(4, 4, 4))
+"""The tower that a projector is tried with."""
+WIDTH = 40
+BATCH = 2
+SIZE = (16, 16, 8)
+"""The size, in voxels, of the volume that a tower is tried on."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
@@ -107,21 +127,6 @@ MODELS = Contract(
 )
 
 
-TOLERANCE = 2e-4
-"""The largest allowed difference between log-probabilities of a token, in float32 on a CPU."""
-MOVED = 1e-2
-"""The smallest change of the log-probabilities that another image has to cause.
-
-With a smaller change the comparison could not show whether the image is read at all.
-"""
-MEND = {
-    **dict.fromkeys(("template", "image tokens", "end token", "positions"), "check Family.sequence"),
-    "pixels": "check Family.pixels",
-    "media are seen": "give the twin initializer_range=0.2, and check that the image is read",
-}
-"""What to look at where a check of the doctor fails."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenedFamily:
     name: str  # The name of the family.
@@ -188,12 +193,6 @@ FAMILIES = Contract(
 )
 
 
-OVER = Tower(nn.Identity, width=24, grid=(4, 4, 4))
-"""The tower that a projector is tried with."""
-WIDTH = 40
-BATCH = 2
-
-
 @contextmanager
 def opened_projector(name: str) -> Iterator[Projector]:
     yield find_projector(name, OVER)
@@ -225,10 +224,6 @@ def gradients_reach_it_and_the_tower(projector: Projector) -> Iterator[str]:
 
 
 PROJECTORS = Contract(opened_projector, (its_tokens_are_as_many_as_it_says, gradients_reach_it_and_the_tower))
-
-
-SIZE = (16, 16, 8)
-"""The size, in voxels, of the volume that a tower is tried on."""
 
 
 @contextmanager

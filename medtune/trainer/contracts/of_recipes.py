@@ -25,6 +25,11 @@ from medtune.trainer.studies.study import OpenedStudy, open_study
 
 HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
+OPTIONS = ("a", "b", "c")
+NUMBERS = ("2", "3.5", "40")
+_DRAWS = 60
+_MOST_ROWS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedRecipe:
@@ -108,12 +113,6 @@ def every_scale_of_it_can_be_opened(found: OpenedStudy) -> Iterator[str]:
 
 
 STUDIES = Contract(opened_study, (its_header_says_source_and_command, every_scale_of_it_can_be_opened))
-
-
-OPTIONS = ("a", "b", "c")
-NUMBERS = ("2", "3.5", "40")
-_DRAWS = 60
-_MOST_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)

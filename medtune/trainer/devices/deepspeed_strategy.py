@@ -23,6 +23,8 @@ from medtune.models.sharding.lock_step import Turns, read_weight
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import NARROW, set_rest, stored_types
 
+_DEEPSPEED_NAMES: dict[Precision, str] = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
+
 
 class UnroundedInputs(DeepSpeedPrecision):
     """DeepSpeed's precision for a model under torch.autocast, whose layers round their own inputs.
@@ -136,9 +138,6 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
         """The device of this rank; it has an index even for a CPU, because DeepSpeed needs one."""
         device = super().root_device
         return torch.device("cpu", 0) if device.type == "cpu" else device
-
-
-_DEEPSPEED_NAMES: dict[Precision, str] = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
 
 
 @contextmanager

@@ -46,6 +46,11 @@ _IMAGES_AT_ONCE = 4
 if TYPE_CHECKING:
     from medtune.models.endpoint.served import Served
 
+WORTH_A_WORD = 0.05
+"""The share from which on a message says how to wait less (our own choice)."""
+_PARTS = 1_000_000
+_NOTHING = -1
+
 
 class Asker(Protocol):
     """What is needed to ask a model: an experiment, or a prediction without truths."""
@@ -160,12 +165,6 @@ class ServedModel:
 
 AskedModel = LoadedModel | ServedModel
 """A model that answers the questions of an experiment."""
-
-
-WORTH_A_WORD = 0.05
-"""The share from which on a message says how to wait less (our own choice)."""
-_PARTS = 1_000_000
-_NOTHING = -1
 
 
 class Waiting:

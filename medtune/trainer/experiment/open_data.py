@@ -22,6 +22,9 @@ from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import TrainingSet, begins_with_words, lessons_of, open_training_sets
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 
+LEAST_THOUGHT = 256
+"""The smallest length of a reply, in tokens, that begins with a thought; the value is our own choice."""
+
 
 @dataclass(frozen=True, slots=True)
 class _SplitQuestions:
@@ -188,10 +191,6 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
             raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
     if set(recipe.eval.conditions) - set(CONDITIONS):
         check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
-
-
-LEAST_THOUGHT = 256
-"""The smallest length of a reply, in tokens, that begins with a thought; the value is our own choice."""
 
 
 def _check_thinking(recipe: Recipe, *, training: bool) -> None:

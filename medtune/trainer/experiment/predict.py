@@ -39,6 +39,16 @@ _MOST_OPTIONS = 26
 """Up to so many different options each has a column of its own; more stand in one cell as JSON (our own choice)."""
 _MOST_NAMED = 5
 
+_COLUMNS = (
+    *("id", "media", "question", "answer", "unit", "probability", "p", "probabilities", "reply", "readable"),
+    *("abstains", "options_that_hold", "error", "model", "trained_on"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that spreadsheets take for a formula, which may run a program or send the table away.
+
+Source: OWASP, CSV Injection.
+"""
+
 
 @dataclass(frozen=True)
 class QuestionsToPredict:
@@ -223,19 +233,6 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, 
     unfinished.write_text(text, "utf-8", newline="")
     unfinished.replace(path)
     return kept
-
-
-_COLUMNS = (
-    *("id", "media", "question", "answer", "unit", "probability", "p", "probabilities", "reply", "readable"),
-    *("abstains", "options_that_hold", "error", "model", "trained_on"),
-)
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that spreadsheets take for a formula, which may run a program or send the table away.
-
-Source: OWASP, CSV Injection.
-"""
 
 
 def _cell(value: object) -> object:

@@ -29,6 +29,9 @@ from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.replies.check import check_losses
 from medtune.trainer.training.mixture import TrainingSet, stage_mixture
 
+LONGEST = 50
+"""The number of answers or questions, the longest in characters, whose tokens are counted."""
+
 
 def adapted_as_stages_say(recipe: Recipe, model: Model) -> tuple[str, ...]:
     """Adds the adapters of all stages to a model, which may be a skeleton; refuses what could not learn in one of them.
@@ -70,10 +73,6 @@ def wrong_precision(recipe: Recipe) -> str | None:
     except ValueError as error:
         return f"precision: {error}"
     return None
-
-
-LONGEST = 50
-"""The number of answers or questions, the longest in characters, whose tokens are counted."""
 
 
 class _Asked(NamedTuple):

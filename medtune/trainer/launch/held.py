@@ -21,6 +21,10 @@ _HELD = f"{LAUNCH}/held"
 _NO_ROOM_OF_WORK = (LAUNCH, "wandb", "lightning")
 """Folders of a run that hold nothing which a command would have to compute again."""
 
+_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "learnt.json", "report.html",
+                "start.safetensors")  # fmt: skip
+"""Files that a run writes before it has answered or learnt anything."""
+
 
 class HeldFolder:
     """A run folder that this process holds for its run."""
@@ -85,11 +89,6 @@ def _missing(root: Path) -> Iterator[Path]:
         if path.exists():
             return
         yield path
-
-
-_BEFORE_WORK = ("recipe.yaml", "environment.json", "weights.json", "doctor.json", "learnt.json", "report.html",
-                "start.safetensors")  # fmt: skip
-"""Files that a run writes before it has answered or learnt anything."""
 
 
 def _holds_work(root: Path) -> bool:

@@ -39,6 +39,9 @@ ALONE_S = 45
 _PARENT_DEATH_SIGNAL = 1
 """Source: PR_SET_PDEATHSIG in linux/prctl.h."""
 
+SEEN_WITHIN_S = 60
+"""How long a shared file system may take to show a new file on another machine."""
+
 
 def join(train: TrainBlock, started: Started | None = None) -> tuple[Started, torch.device]:
     """Joins this process to the others of its run; returns how it was started and its device; it may be repeated."""
@@ -153,10 +156,6 @@ def _watch(parent: int) -> None:
         time.sleep(1)
     time.sleep(ALONE_S)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-SEEN_WITHIN_S = 60
-"""How long a shared file system may take to show a new file on another machine."""
 
 
 def one_folder(

@@ -32,6 +32,21 @@ from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 """The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""
 
+_SHELLS = ("bash", "interactive")
+_FIRST_PORT, _PORTS = 10_000, 20_000
+"""Ports from 10,000 to 29,999 lie below those that Linux gives to connections by itself."""
+REQUEUE_TIMEOUT_S = 60
+OPTIONS = (
+    "account", "begin", "comment", "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gres",
+    "job-name", "licenses", "mail-type", "mail-user", "mem", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist",
+    "partition", "qos", "reservation", "time", "tmp", "wckey",
+)  # fmt: skip
+"""The options of sbatch that --slurm passes on."""
+_OWN = ("nodes", "gpus", "devices", "warn")
+WARNING_S = 120
+"""The time in seconds before the end of the time limit at which SLURM warns a job, so that it can save."""
+_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}")
+
 
 def marker(root: Path) -> Path:
     """Returns the path of the file that says that the run in a folder was stopped on request."""
@@ -54,12 +69,6 @@ def stopped_by(root: Path) -> str | None:
 def forget_stop(root: Path) -> None:
     """Removes the note of an earlier stop when the run goes on."""
     marker(root).unlink(missing_ok=True)
-
-
-_SHELLS = ("bash", "interactive")
-_FIRST_PORT, _PORTS = 10_000, 20_000
-"""Ports from 10,000 to 29,999 lie below those that Linux gives to connections by itself."""
-REQUEUE_TIMEOUT_S = 60
 
 
 def job_of() -> str | None:
@@ -178,18 +187,6 @@ def _identity() -> dict[str, str]:
 def _started_at(process: int) -> str:
     path = Path(f"/proc/{process}/stat")
     return path.read_text().rpartition(")")[2].split()[19] if path.is_file() else ""
-
-
-OPTIONS = (
-    "account", "begin", "comment", "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gres",
-    "job-name", "licenses", "mail-type", "mail-user", "mem", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist",
-    "partition", "qos", "reservation", "time", "tmp", "wckey",
-)  # fmt: skip
-"""The options of sbatch that --slurm passes on."""
-_OWN = ("nodes", "gpus", "devices", "warn")
-WARNING_S = 120
-"""The time in seconds before the end of the time limit at which SLURM warns a job, so that it can save."""
-_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}")
 
 
 @dataclass(frozen=True)

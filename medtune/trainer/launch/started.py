@@ -23,6 +23,10 @@ _OPENED_BY_HAND = 2**32 - 256
 _SHELLS = ("bash", "interactive")
 """The names of jobs that are a shell; srun starts `bash` in them, and what is typed there is no task of its own."""
 
+_DEFAULT_PORT = 29400
+"""Source: torchrun's default port of rendezvous."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 @dataclass(frozen=True)
 class Started:
@@ -128,11 +132,6 @@ def _tasks_of_each_node(given: Mapping[str, str], tasks: int) -> list[int]:
         return [int(found[1]) for found in counts if found for _ in range(int(found[2] or 1))]
     nodes = int(given.get("SLURM_STEP_NUM_NODES", given.get("SLURM_NNODES", "1")))
     return [len(range(node, tasks, nodes)) for node in range(nodes)]
-
-
-_DEFAULT_PORT = 29400
-"""Source: torchrun's default port of rendezvous."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ LearnsFrom = Literal["answers", "draws", "pairs"]
 _CONSTANT = "LEARNS_FROM"
 _NOTHING: Mapping[str, Tensor] = MappingProxyType({})
 
+Watch = Callable[[Mapping[str, Tensor]], None]
+"""Takes the numbers of the replies that count, by name, which a loss lets be watched."""
+
 
 class PerReply(NamedTuple):
     """The numbers of a loss that has one for each reply instead of one for each target token.
@@ -120,10 +123,6 @@ def _known(name: str, function: Any) -> Mapping[str, tuple[Any, Any]]:
             f"{file}: the setting {wrong[0]!r} of `loss` needs a type and a default: `{wrong[0]}: float = 0.1`"
         )
     return known
-
-
-Watch = Callable[[Mapping[str, Tensor]], None]
-"""Takes the numbers of the replies that count, by name, which a loss lets be watched."""
 
 
 def of_step(

@@ -11,6 +11,10 @@ from medtune.trainer.recipe.schema import Recipe
 
 GB = 1e9
 
+_WIDE_BYTES, _NARROW_BYTES = 4, 2
+"""Bytes of a weight in float32, in which everything that learns is written, and in 16 bits."""
+_MOMENTS_BYTES = {"adamw": 8, "adamw_8bit": 2}
+
 
 @dataclass(frozen=True, slots=True)
 class Devices:
@@ -53,11 +57,6 @@ def this_machine() -> Devices:
 def on_devices(recipe: Recipe, devices: Devices) -> Recipe:
     """Returns the recipe with the named numbers of machines and devices."""
     return replace(recipe, train=replace(recipe.train, nodes=devices.nodes, devices=devices.count))
-
-
-_WIDE_BYTES, _NARROW_BYTES = 4, 2
-"""Bytes of a weight in float32, in which everything that learns is written, and in 16 bits."""
-_MOMENTS_BYTES = {"adamw": 8, "adamw_8bit": 2}
 
 
 def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dict[str, float]:

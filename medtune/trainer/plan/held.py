@@ -31,6 +31,9 @@ BUCKET_ELEMENTS = 200_000_000
 Source: the default of lightning 2.6.6 for `reduce_bucket_size`.
 """
 
+WEIGHTS, GRADIENTS, CASTS = "weights", "gradients", "casts of weights"
+MASKS, LOGITS, ACTIVATIONS = "masks", "logits", "activations"
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -130,10 +133,6 @@ def _copies_sent(stage: int, *, is_gpu: bool) -> int:
     if stage < 2:
         return 0
     return 1 if stage == 2 or is_gpu else 2
-
-
-WEIGHTS, GRADIENTS, CASTS = "weights", "gradients", "casts of weights"
-MASKS, LOGITS, ACTIVATIONS = "masks", "logits", "activations"
 
 
 class LiveBytes(TorchDispatchMode):

@@ -19,6 +19,11 @@ from medtune.trainer.replies.check import replies_at_once
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import stage_mixture
 
+_SHOWN_GB = 0.05
+_MOST_TERMS = 4
+_LONGEST = 20
+"""The number of groups, those with the longest texts, whose rows are laid out; also of those with the shortest."""
+
 
 def change_that_fits(recipe: Recipe, entry: ZooEntry, devices: Devices, planner: Planner) -> str | None:
     """Returns the first change with which every phase fits, as `--set` takes it; None if no single one suffices.
@@ -130,10 +135,6 @@ def missing_memory(plan: Plan, recipe: Recipe, entry: ZooEntry, devices: Devices
     return f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. {advice}"
 
 
-_SHOWN_GB = 0.05
-_MOST_TERMS = 4
-
-
 def plan_table(plan: Plan, devices: Devices, recipe: Recipe, sizes: Sizes) -> str:
     """Returns the plan as lines of text: a line for each phase, the host, the disk, and what is not known."""
     where = "rows of" if sizes.is_measured else "rows of an assumed"
@@ -160,10 +161,6 @@ def _terms(phase: MemoryPhase) -> str:
     if len(shown) > _MOST_TERMS:
         shown = [*shown[:_MOST_TERMS], (sum(size for size, _ in shown[_MOST_TERMS:]), "other")]
     return ", ".join(f"{name} {size / GB:.1f}" for size, name in shown) or "less than 0.1 each"
-
-
-_LONGEST = 20
-"""The number of groups, those with the longest texts, whose rows are laid out; also of those with the shortest."""
 
 
 def sizes_of(data: OpenedData, assembled: Assembled) -> Sizes:

@@ -28,6 +28,26 @@ Tree = dict[str, object]
 EITHER = ("max_steps", "epochs")
 """Two keys of a training, one of which says how long it takes."""
 
+Hint = object
+"""A type as `typing.get_type_hints` returns it: a class, a union, a literal or a generic alias."""
+_WORDS: dict[object, str] = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    Path: "path",
+    typing.Any: "value",
+}
+_ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
+Place = tuple[str, ...]
+"""The keys that lead to a value, from the outermost block inwards. A key of a mapping may itself contain dots."""
+_T = TypeVar("_T")
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|[-+]?\.?(?:inf|nan)",
+    re.IGNORECASE,
+)
+"""A number as people write one, quoted or not."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsLayer:
@@ -166,19 +186,6 @@ def _children(tree: object) -> dict[str, object]:
     return {str(number): value for number, value in enumerate(tree)} if isinstance(tree, list) else {}
 
 
-Hint = object
-"""A type as `typing.get_type_hints` returns it: a class, a union, a literal or a generic alias."""
-_WORDS: dict[object, str] = {
-    int: "whole number",
-    float: "number",
-    str: "text",
-    bool: "true or false",
-    Path: "path",
-    typing.Any: "value",
-}
-_ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
-
-
 def plain_type(hint: Hint) -> str:
     """Returns a description in plain words of the values that a field of this type takes.
 
@@ -229,11 +236,6 @@ def block_in(hint: Hint) -> type | None:
     kind = without_none(hint)
     listed = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
     return listed if isinstance(listed, type) and dataclasses.is_dataclass(listed) else None
-
-
-Place = tuple[str, ...]
-"""The keys that lead to a value, from the outermost block inwards. A key of a mapping may itself contain dots."""
-_T = TypeVar("_T")
 
 
 def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[SettingsLayer]) -> _T:
@@ -343,13 +345,6 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
         if not (isinstance(value, str) and is_number) or _NUMBER.fullmatch(value.strip()):
             return found
     raise _wrong(hint, value, place, layers)
-
-
-_NUMBER = re.compile(
-    r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|[-+]?\.?(?:inf|nan)",
-    re.IGNORECASE,
-)
-"""A number as people write one, quoted or not."""
 
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:

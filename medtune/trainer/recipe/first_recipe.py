@@ -13,6 +13,14 @@ from medtune.data.prepared.splits import DEFAULT_FRACTIONS
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, MediaKind, MediaRef, Question, Split
 
+CPU_GROUPS, GPU_GROUPS = 2400, 12000
+"""About how many media groups a first training shows, repeats counted: minutes on a CPU, hours on a GPU."""
+MOST_EPOCHS = 10
+CPU_TEST_QUESTIONS = 400
+MOST_NEW_TOKENS = 512
+CHARACTERS_PER_TOKEN = 3
+"""A cautious number for medical words in English; with fewer characters per token, a reply is cut sooner."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
@@ -87,15 +95,6 @@ def _facts(
         longest_answer=max((len(question.answer) for question in free), default=0),
         about_splits=about_splits,
     )
-
-
-CPU_GROUPS, GPU_GROUPS = 2400, 12000
-"""About how many media groups a first training shows, repeats counted: minutes on a CPU, hours on a GPU."""
-MOST_EPOCHS = 10
-CPU_TEST_QUESTIONS = 400
-MOST_NEW_TOKENS = 512
-CHARACTERS_PER_TOKEN = 3
-"""A cautious number for medical words in English; with fewer characters per token, a reply is cut sooner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,11 @@ WRITTEN = "recipe.yaml"
 _OF_A_READ_FOLDER = (WRITTEN, "environment.json", "adapter_config.json", "config.json")
 """Files of runs, exports, adapters and checkpoints. A recipe that lies beside one of them came with the folder."""
 
+_MICRO_BATCH = ("micro_batch_size", "micro_batch_tokens")
+"""The two ways to say how large a micro-batch is; only one of them counts."""
+Tree = dict[str, Any]
+_T = TypeVar("_T")
+
 
 def read_with_plugins(path: Path, *, is_own: bool | None = None) -> SettingsLayer:
     """Returns the layer of a recipe's file, with absolute paths of its plugin folders, and takes these into use.
@@ -71,12 +76,6 @@ def use_plugins_of_run(run: Path) -> None:
     path = run / WRITTEN
     if path.is_file():
         use_plugins(read_layer(path).tree, path)
-
-
-_MICRO_BATCH = ("micro_batch_size", "micro_batch_tokens")
-"""The two ways to say how large a micro-batch is; only one of them counts."""
-Tree = dict[str, Any]
-_T = TypeVar("_T")
 
 
 def find_recipe(name: str) -> Path:

@@ -32,6 +32,9 @@ from medtune.trainer.training.batches import LearntReplies, MicroBatch, packed, 
 ROUNDED = 1e-4
 """What is added to the standard deviation of a question's rewards. Source: TRL 1.16.0, GRPOTrainer."""
 
+_Shown = tuple[int | None, Layout]
+"""The number of the first media item that a sequence shows, None where it shows none; and the sequence."""
+
 
 class _Chosen(NamedTuple):
     """A reply that is learnt, with its advantage."""
@@ -46,10 +49,6 @@ class _Learnt(NamedTuple):
     num_counted: int
     teaches: bool
     replies: LearntReplies
-
-
-_Shown = tuple[int | None, Layout]
-"""The number of the first media item that a sequence shows, None where it shows none; and the sequence."""
 
 
 class ReplyLearning:

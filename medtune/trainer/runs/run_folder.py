@@ -29,6 +29,17 @@ PACKAGES = (
     "openai",
 )  # fmt: skip
 
+DataFacts = Mapping[str, Mapping[str, Any]]
+"""Facts about prepared folders, as `data_facts` returns them."""
+LAUNCH = "launch"
+"""The folder inside a run folder that launchers write into before the run begins."""
+FIRST_FOLD = "fold-1"
+NO_CONTENTS: Mapping[str, str] = {}
+STATE_PREFIX = "state_step_"
+_BEFORE_VALIDATION = "_before_validation"
+STATE_FILE = "state.json"
+"""The file of a saved state with everything but its tensors."""
+
 
 def environment(command: Sequence[str]) -> dict[str, object]:
     """Returns the content of environment.json: the command, versions, devices, and the git commit of medtune."""
@@ -65,18 +76,6 @@ def _git_commit() -> str | None:
 def write_json(path: Path, content: object) -> None:
     """Writes a JSON file under a temporary name and renames it, so that no partial file is ever left."""
     replace_file(path, [json.dumps(content, indent=1).encode() + b"\n"])
-
-
-DataFacts = Mapping[str, Mapping[str, Any]]
-"""Facts about prepared folders, as `data_facts` returns them."""
-LAUNCH = "launch"
-"""The folder inside a run folder that launchers write into before the run begins."""
-FIRST_FOLD = "fold-1"
-NO_CONTENTS: Mapping[str, str] = {}
-STATE_PREFIX = "state_step_"
-_BEFORE_VALIDATION = "_before_validation"
-STATE_FILE = "state.json"
-"""The file of a saved state with everything but its tensors."""
 
 
 @with_config(ConfigDict(extra="allow"))

@@ -24,6 +24,12 @@ _THREADS = 4
 _FILES, _SEAL = "files", "seal"
 _DEFAULT = {"auto": "ddp"}
 
+_OLD = (
+    "{state} was saved by an earlier version of medtune, in a format that this one does not read (it may hold code, "
+    "and has no digests). Resume the run with that version, or start a new folder; the trained weights beside it can "
+    "be used: --set model.checkpoint=.../best.safetensors"
+)
+
 
 def sealed(said: Mapping[str, Any], tensors: Path) -> str:
     """Returns the content of a state's `state.json`: what it says, with digests of its files and of itself."""
@@ -40,13 +46,6 @@ def read_sealed(state: Path) -> dict[str, Any]:
     if said.pop(_SEAL) != _seal(said):
         raise ValueError(f"{path}: it was changed after it was saved (the digest of its values is another one)")
     return said
-
-
-_OLD = (
-    "{state} was saved by an earlier version of medtune, in a format that this one does not read (it may hold code, "
-    "and has no digests). Resume the run with that version, or start a new folder; the trained weights beside it can "
-    "be used: --set model.checkpoint=.../best.safetensors"
-)
 
 
 def refuse_old_state(folder: RunFolder) -> None:

@@ -16,6 +16,9 @@ Lengths = Sequence[int]
 """The number of tokens of each tree of a media group."""
 _T = TypeVar("_T")
 
+_SHOWN_STEPS = 100
+"""The number of steps, the first ones, over which the share of padding is counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
@@ -101,10 +104,6 @@ def _last(low: int, high: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-_SHOWN_STEPS = 100
-"""The number of steps, the first ones, over which the share of padding is counted."""
 
 
 class Filling(NamedTuple):

@@ -27,6 +27,13 @@ from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.state_folder import SavedFacts, load_state, save_state
 from medtune.trainer.training.step_callbacks import EarlyStop, StopRequest, ValidationStoppedError, step_done
 
+NEVER = 2**62
+"""The value of `Trainer.val_check_batch` while no validation is due."""
+_DIVIDED = (
+    "parts of the model were trained in full while its weights were divided among devices, so that no device ever held "
+    "them together"
+)
+
 
 def gathered(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
     """Returns copies of the named parameters in the host's memory of rank 0, and nothing on the other ranks.
@@ -58,10 +65,6 @@ def _whole_under_zero_3(parameter: nn.Parameter) -> Any:
 
     with deepspeed.zero.GatheredParameters([parameter]):
         yield parameter
-
-
-NEVER = 2**62
-"""The value of `Trainer.val_check_batch` while no validation is due."""
 
 
 class ValidationSteps(Callback):
@@ -156,12 +159,6 @@ class Checkpoints(Callback):
                 if name == "best":
                     write_absence(self._folder.adapter, _DIVIDED)
         barrier()
-
-
-_DIVIDED = (
-    "parts of the model were trained in full while its weights were divided among devices, so that no device ever held "
-    "them together"
-)
 
 
 def _gathers(recipe: Recipe) -> bool:

@@ -41,6 +41,15 @@ from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
 if TYPE_CHECKING:
     from medtune.trainer.training.dashboard.logger import Dashboard
 
+_MAY_NAME_FILES = ("notes",)
+METRICS = "metrics.csv"
+TRAINING = ("train/", "reward/", "val/")
+_HEAD = ",".join(HEADER) + "\n"
+TOOK = "seconds"
+"""The metric of a phase that says how long this process took to answer and score it."""
+WAITED = "waited_for_media"
+"""The metric of a phase that says which share of the time of answering went by in waiting for media, 0 to 1."""
+
 
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
@@ -80,9 +89,6 @@ def _level(name: str, level: LevelScore) -> dict[str, float]:
     if score.ci95 is not None:
         flat |= {f"{name}_ci95_low": score.ci95.low, f"{name}_ci95_high": score.ci95.high}
     return flat
-
-
-_MAY_NAME_FILES = ("notes",)
 
 
 def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel, facets: SentFacets) -> dict[str, object]:
@@ -130,15 +136,6 @@ def _without_paths(value: Any) -> Any:
         text = str(value)
         return Path(text).name if os.sep in text and Path(text).exists() else without_paths(text)
     return value
-
-
-METRICS = "metrics.csv"
-TRAINING = ("train/", "reward/", "val/")
-_HEAD = ",".join(HEADER) + "\n"
-TOOK = "seconds"
-"""The metric of a phase that says how long this process took to answer and score it."""
-WAITED = "waited_for_media"
-"""The metric of a phase that says which share of the time of answering went by in waiting for media, 0 to 1."""
 
 
 @contextmanager

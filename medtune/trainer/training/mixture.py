@@ -23,6 +23,10 @@ _TRAIN: tuple[Split, ...] = ("train",)
 _HELD_OUT: tuple[Split, ...] = ("val", "test")
 _SHOWN = 3
 
+_CHANGE_SEED = 0xA06
+_NAMED_BY = "data.mixture says"
+_LARGE_POWER = 30
+
 
 def refuse_no_train(prepared: Prepared) -> None:
     if prepared.num_questions("train") == 0:
@@ -77,10 +81,6 @@ def _media_ids(prepared: Prepared, splits: tuple[Split, ...]) -> dict[str, str]:
 
 def _what(prepared: Prepared) -> str:
     return f"{next(iter(prepared.kinds))}s" if len(prepared.kinds) == 1 else "media"
-
-
-_CHANGE_SEED = 0xA06
-_NAMED_BY = "data.mixture says"
 
 
 @dataclass(frozen=True)
@@ -244,9 +244,6 @@ def lessons_of(
 def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
     """Returns the folders of the recipe's mixture, or the folder at `data.root` if there is no mixture."""
     return data.mixture or (TrainFolder(data.benchmark, data.root),)
-
-
-_LARGE_POWER = 30
 
 
 def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:

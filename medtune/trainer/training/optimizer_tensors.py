@@ -18,6 +18,10 @@ from torch import Tensor, nn
 
 from medtune.models.weights.divided_files import Piece, by_name, local_part, piece_of_rank
 
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""The names of AdamW's moments."""
+Named = Mapping[str, nn.Parameter]
+
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
@@ -105,11 +109,6 @@ def _stages_1_and_2(zero: Any, names: Mapping[int, str]) -> Iterator[ZeroGroup]:
                 there, here = held.lp_fragment_address, held.hp_fragment_address
                 parts.append(Partitioned(names[id(parameter)], here.start, here.numel, there.start, parameter.numel()))
         yield ZeroGroup(tuple(names[id(p)] for p in parameters), tuple(parts), weights_N, zero.optimizer)
-
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
-"""The names of AdamW's moments."""
-Named = Mapping[str, nn.Parameter]
 
 
 def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> "OptimizerTensors":

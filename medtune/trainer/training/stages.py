@@ -15,6 +15,16 @@ from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe, Stage
 
+MEASURED: Mapping[str, bool] = {
+    "loss": False,
+    "token_accuracy": True,
+    "choice_accuracy": True,
+    "f1": True,
+    "ece": False,
+    "brier": False,
+}
+"""The metrics that the Lightning module measures over all questions, and whether a higher value is better."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
@@ -94,17 +104,6 @@ def _split(group: MediaGroup, most: int) -> list[MediaGroup]:
 
 def _wanted(only: Mapping[str, Sequence[str]]) -> str:
     return " and ".join(f"{facet} {' or '.join(values)}" for facet, values in only.items())
-
-
-MEASURED: Mapping[str, bool] = {
-    "loss": False,
-    "token_accuracy": True,
-    "choice_accuracy": True,
-    "f1": True,
-    "ece": False,
-    "brier": False,
-}
-"""The metrics that the Lightning module measures over all questions, and whether a higher value is better."""
 
 
 def higher_is_better(metric: str, benchmark: Benchmark) -> bool:

@@ -31,6 +31,12 @@ from medtune.trainer.training.step_losses import refuse_other_names
 
 _PASSES = ("ready", "started", "processed", "completed")
 
+_KINDS = ("total", "current")
+TENSORS = "tensors"
+UNFINISHED = "state.unfinished"
+REMOVED = "state.removed"
+_MODEL, _OPTIMIZER, _CALLBACK = "model.", "optimizer.", "callback."
+
 
 def go_on_at(trainer: pl.Trainer, step: int) -> None:
     """Sets a trainer's loops to a finished optimizer step, before its fit loop begins.
@@ -55,9 +61,6 @@ def go_on_at(trainer: pl.Trainer, step: int) -> None:
         }
     }
     trainer.fit_loop.load_state_dict(state)
-
-
-_KINDS = ("total", "current")
 
 
 def _counts(**counts: int) -> dict[str, int]:
@@ -150,12 +153,6 @@ def _restored(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _restored(each) for key, each in value.items()}
     return [_restored(each) for each in value] if isinstance(value, list) else value
-
-
-TENSORS = "tensors"
-UNFINISHED = "state.unfinished"
-REMOVED = "state.removed"
-_MODEL, _OPTIMIZER, _CALLBACK = "model.", "optimizer.", "callback."
 
 
 @dataclass(frozen=True)

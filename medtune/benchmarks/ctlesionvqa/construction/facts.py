@@ -17,6 +17,23 @@ from medtune.benchmarks.ctlesionvqa.construction.mask_names import KINDS, adject
 HYPER, ISO, HYPO = "hyperattenuating", "isoattenuating", "hypoattenuating"
 ATTENUATIONS = (HYPER, ISO, HYPO)
 
+_ATTENUATION = f"({', '.join(ATTENUATIONS)})"
+_PLACES = {"liver": "(1-8)", "pancreas": "(head, body, tail)", "kidney": "(left, right)"}
+# The order in which the original lists kinds, by the group of columns.
+_TABLED: Mapping[str, tuple[str, ...]] = {
+    "liver": ("lesion", "cyst", "tumor"), "pancreas": ("lesion", "cyst", "tumor", "PDAC"),
+    "kidney": ("lesion", "cyst", "tumor"),
+}  # fmt: skip
+_SUMMED = {
+    "liver": ("lesion", "tumor", "cyst"),
+    "pancreas": ("lesion", "tumor", "PDAC", "cyst"),
+    "kidney": _TABLED["kidney"],
+}
+REPORTS = (
+    "radiologist note", "structured report", "narrative report", "fusion structured report", "fusion narrative report",
+)  # fmt: skip
+_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+
 
 @dataclass(frozen=True, slots=True)
 class OrganFacts:
@@ -81,24 +98,6 @@ def from_json(said: Mapping[str, Any]) -> Facts:
     i, j, k = found.shape
     a, b, c = found.spacing_mm
     return replace(found, shape=(i, j, k), spacing_mm=(a, b, c), lesions=tuple(lesions), notes=tuple(found.notes))
-
-
-_ATTENUATION = f"({', '.join(ATTENUATIONS)})"
-_PLACES = {"liver": "(1-8)", "pancreas": "(head, body, tail)", "kidney": "(left, right)"}
-# The order in which the original lists kinds, by the group of columns.
-_TABLED: Mapping[str, tuple[str, ...]] = {
-    "liver": ("lesion", "cyst", "tumor"), "pancreas": ("lesion", "cyst", "tumor", "PDAC"),
-    "kidney": ("lesion", "cyst", "tumor"),
-}  # fmt: skip
-_SUMMED = {
-    "liver": ("lesion", "tumor", "cyst"),
-    "pancreas": ("lesion", "tumor", "PDAC", "cyst"),
-    "kidney": _TABLED["kidney"],
-}
-REPORTS = (
-    "radiologist note", "structured report", "narrative report", "fusion structured report", "fusion narrative report",
-)  # fmt: skip
-_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
 
 
 def _columns() -> Iterator[tuple[str, pa.DataType, str]]:

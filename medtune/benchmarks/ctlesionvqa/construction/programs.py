@@ -23,6 +23,11 @@ _BORDERS = frozenset(
 )
 Value = float | str | LesionFacts | tuple[LesionFacts, ...]
 
+SPREADS = ("Highly clustered", "Somewhat clustered", "Widely distributed")
+FATTY = ("No fatty liver", "Mild", "Moderate to severe")
+KODAMA = ("G0", "G1", "G2", "G3")
+_Call = Callable[..., Value]
+
 
 class NoAnswerError(ValueError):
     """What a program asks about is not in the scan, or has no mask."""
@@ -201,24 +206,15 @@ def _spread(facts: Facts, lesions: tuple[LesionFacts, ...], in_one: float, in_tw
     return SPREADS[1] if sum(counts[:2]) / len(places) >= in_two else SPREADS[2]
 
 
-SPREADS = ("Highly clustered", "Somewhat clustered", "Widely distributed")
-
-
 def _fatty(_: Facts, liver_hu: float, ratio: float) -> str:
     """Source: the two signs are those of `KNOWLEDGE_BASE` in Schuture/DeepTumorVQA@1df7460, eval/tools.py."""
     return FATTY[2] if liver_hu < 40 else FATTY[1] if ratio < 1 else FATTY[0]
-
-
-FATTY = ("No fatty liver", "Mild", "Moderate to severe")
 
 
 def _kodama(_: Facts, liver_hu: float, ratio: float) -> str:
     """Source: Kodama 2007, Radiology 245(1):95, as in `KNOWLEDGE_BASE`; the worse of the two signs counts."""
     by_hu, by_ratio = sum(liver_hu < end for end in (58, 51, 39)), sum(ratio < end for end in (1.0, 0.8, 0.5))
     return KODAMA[max(by_hu, by_ratio)]
-
-
-KODAMA = ("G0", "G1", "G2", "G3")
 
 
 def _stage(_: Facts, tumor: LesionFacts) -> str:
@@ -263,7 +259,6 @@ def _yes(is_so: bool) -> str:
     return YES if is_so else NO
 
 
-_Call = Callable[..., Value]
 _CALLS: Mapping[str, _Call] = {
     "volume": _volume,
     "part": lambda facts, organ, part: facts.parts[organ][part],

@@ -52,6 +52,47 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )  # fmt: skip
 """The rules on which publications disagree, by name; "by_masks" tells cysts from tumors by their masks, not in HU."""
 
+YES_NO = (YES, NO)
+_MEASURED = ("liver", "spleen", "pancreas", "left kidney", "right kidney")
+_ORGANS: Sequence[Slots] = [{"organ": organ} for organ in _MEASURED]
+_LESIONS: Sequence[Slots] = [
+    {"organ": organ, "kind": kind, "lesion": f"{adjective(organ)} {kind}"}
+    for organ, kinds in KINDS.items()
+    for kind in kinds
+]
+_MAIN: Sequence[Slots] = [each for each in _LESIONS if each["organ"] in ("liver", "kidney", "pancreas")]
+_PLACED: Sequence[Slots] = [each for each in _LESIONS if each["organ"] in PARTS]
+_PARTS: Sequence[Slots] = [
+    {**each, "part": part} for each in _PLACED if each["kind"] == "lesion" for part in PARTS[each["organ"]]
+]
+_SEGMENTS: Sequence[Slots] = [
+    {"organ": "liver", "one": a, "other": b, "One": a.capitalize(), "Other": b.capitalize()}
+    for pair in combinations(SEGMENTS, 2) for a, b in (pair, pair[::-1])
+]  # fmt: skip
+_SUMS: Sequence[Slots] = [{"organ": a, "other": b} for a, b in combinations(_MEASURED, 2)]
+_RATIOS: Sequence[Slots] = [{"organ": "liver"}, {"organ": "pancreas"}]
+_LARGEST = "largest(lesions({organ}, {kind}))"
+CLASSES = tuple(each.capitalize() for each in ATTENUATIONS)
+_STRUCTURES = tuple(name.replace("_", " ").capitalize() for name in (*_MEASURED, "colon", "esophagus", *NEIGHBOURS))
+_LIVER, _SPLEEN = "hu(liver)", "hu(spleen)"
+_THERE_IS, _EXISTS = "there is at least one {kind} in the {organ}", "exists(lesions({organ}, {kind}))"
+_SIDES = ("Left kidney", "Right kidney", EQUAL)
+_BURDENED = "total(in(some(lesions(kidney, lesion)), {}))"
+NUMBER = (
+    "What is {x}?", "State {x}.", "Give {x}.", "In this CT, what is {x}?", "Determine {x}.", "Report {x}.",
+    "Estimate {x} from this scan.", "{X}: what is the value?", "Which value does this CT give for {x}?",
+    "Work out {x} from the images.",
+)  # fmt: skip
+CHOICE = (
+    "What is {x}?", "Name {x}.", "State {x}.", "In this CT, what is {x}?", "Determine {x}.", "Which is {x}?",
+    "From this scan, name {x}.", "{X}: which is it?", "Looking at this CT, say what is {x}.", "Please give {x}.",
+)  # fmt: skip
+VERDICT = (
+    "Is it true that {x}?", "Does this CT show that {x}?", "Would you say that {x}?", "Is it right that {x}?",
+    "Do you find that {x}?", "{X}: yes or no?", "Can one say from this scan that {x}?", "{X}. Is this so?",
+    "According to this CT, is it so that {x}?", "Looking at the images, is it the case that {x}?",
+)  # fmt: skip
+
 
 class SubtypeQuestion(NamedTuple):
     """A question that a scan may be asked, in no words yet."""
@@ -75,38 +116,10 @@ class _Row(NamedTuple):
     places: int = 0
 
 
-YES_NO = (YES, NO)
-_MEASURED = ("liver", "spleen", "pancreas", "left kidney", "right kidney")
-_ORGANS: Sequence[Slots] = [{"organ": organ} for organ in _MEASURED]
-_LESIONS: Sequence[Slots] = [
-    {"organ": organ, "kind": kind, "lesion": f"{adjective(organ)} {kind}"}
-    for organ, kinds in KINDS.items()
-    for kind in kinds
-]
-_MAIN: Sequence[Slots] = [each for each in _LESIONS if each["organ"] in ("liver", "kidney", "pancreas")]
-_PLACED: Sequence[Slots] = [each for each in _LESIONS if each["organ"] in PARTS]
-_PARTS: Sequence[Slots] = [
-    {**each, "part": part} for each in _PLACED if each["kind"] == "lesion" for part in PARTS[each["organ"]]
-]
-_SEGMENTS: Sequence[Slots] = [
-    {"organ": "liver", "one": a, "other": b, "One": a.capitalize(), "Other": b.capitalize()}
-    for pair in combinations(SEGMENTS, 2) for a, b in (pair, pair[::-1])
-]  # fmt: skip
-_SUMS: Sequence[Slots] = [{"organ": a, "other": b} for a, b in combinations(_MEASURED, 2)]
-_RATIOS: Sequence[Slots] = [{"organ": "liver"}, {"organ": "pancreas"}]
-
-
 def _only(**slots: str) -> Sequence[Slots]:
     return [each for each in _LESIONS if slots.items() <= each.items()]
 
 
-_LARGEST = "largest(lesions({organ}, {kind}))"
-CLASSES = tuple(each.capitalize() for each in ATTENUATIONS)
-_STRUCTURES = tuple(name.replace("_", " ").capitalize() for name in (*_MEASURED, "colon", "esophagus", *NEIGHBOURS))
-_LIVER, _SPLEEN = "hu(liver)", "hu(spleen)"
-_THERE_IS, _EXISTS = "there is at least one {kind} in the {organ}", "exists(lesions({organ}, {kind}))"
-_SIDES = ("Left kidney", "Right kidney", EQUAL)
-_BURDENED = "total(in(some(lesions(kidney, lesion)), {}))"
 _ROWS: tuple[_Row, ...] = (
     _Row("lesion volume measurement", "total(some(lesions({organ}, {kind})))", "the volume of all {lesion}s together",
          _LESIONS, unit="cm³", places=1),
@@ -202,21 +215,6 @@ _ROWS: tuple[_Row, ...] = (
          "the grade of splenomegaly by volume", [{"organ": "spleen"}], ("Normal", "Mild", "Moderate", "Severe")),
 )  # fmt: skip
 SUBTYPES = tuple(dict.fromkeys(row.subtype for row in _ROWS))
-
-NUMBER = (
-    "What is {x}?", "State {x}.", "Give {x}.", "In this CT, what is {x}?", "Determine {x}.", "Report {x}.",
-    "Estimate {x} from this scan.", "{X}: what is the value?", "Which value does this CT give for {x}?",
-    "Work out {x} from the images.",
-)  # fmt: skip
-CHOICE = (
-    "What is {x}?", "Name {x}.", "State {x}.", "In this CT, what is {x}?", "Determine {x}.", "Which is {x}?",
-    "From this scan, name {x}.", "{X}: which is it?", "Looking at this CT, say what is {x}.", "Please give {x}.",
-)  # fmt: skip
-VERDICT = (
-    "Is it true that {x}?", "Does this CT show that {x}?", "Would you say that {x}?", "Is it right that {x}?",
-    "Do you find that {x}?", "{X}: yes or no?", "Can one say from this scan that {x}?", "{X}. Is this so?",
-    "According to this CT, is it so that {x}?", "Looking at the images, is it the case that {x}?",
-)  # fmt: skip
 
 
 def preset(name: str) -> Mapping[str, str]:

@@ -62,6 +62,17 @@ from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.source import Place, Source, SourceTable, read_rows
 from medtune.data.types import SPLITS, Split
 
+ANNOTATION = "annotation.json"
+STUDIES: dict[Split, int] = {"train": 2069, "val": 296, "test": 590}
+"""The number of studies in each part. Source: Chen et al. 2020, arXiv 2010.16056; counted in the released file."""
+_OTHER_STUDIES = {"train": 3062, "val": 382, "test": 382}
+TEST = "test.json"
+NUM_STUDIES = 296
+"""The number of studies. Source: counted in datas/IU_XRAY/test.json of MedEvalKit@9b12e3b."""
+_REPORTS = ("NLMCXR_reports/ecgen-radiology", "NLMCXR_reports", "ecgen-radiology")
+_IMAGES = "NLMCXR_png"
+_NORMAL, _NOT_INDEXED = "normal", "no indexing"
+
 
 def _released(title: str, url: str, read: Callable[..., SourceTable], **more: Any) -> Source:
     return Source(
@@ -92,12 +103,6 @@ def iu_xray_medevalkit() -> Source:
 def iu_xray_open_i() -> Source:
     """IU X-ray as the National Library of Medicine gives it: one XML file for each report, and the PNG files."""
     return _released("the files of Open-i", OPEN_I, _read_open_i)
-
-
-ANNOTATION = "annotation.json"
-STUDIES: dict[Split, int] = {"train": 2069, "val": 296, "test": 590}
-"""The number of studies in each part. Source: Chen et al. 2020, arXiv 2010.16056; counted in the released file."""
-_OTHER_STUDIES = {"train": 3062, "val": 382, "test": 382}
 
 
 class _ListedReport(NamedTuple):
@@ -165,11 +170,6 @@ def _of_r2gen(row: _ListedReport, images: Path) -> ChestStudy:
     )
 
 
-TEST = "test.json"
-NUM_STUDIES = 296
-"""The number of studies. Source: counted in datas/IU_XRAY/test.json of MedEvalKit@9b12e3b."""
-
-
 def _read_medevalkit(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     folder = raw_folder(root, holds=f"{TEST} and the folder images")
     path = folder / TEST
@@ -198,11 +198,6 @@ def _of_medevalkit(value: object, place: Place, images: Path) -> ChestStudy:
     if not findings and not impression:
         raise place.error("wanted findings or an impression, both are empty", field="findings")
     return ChestStudy(study_id, min(patients), files, findings, impression, place)
-
-
-_REPORTS = ("NLMCXR_reports/ecgen-radiology", "NLMCXR_reports", "ecgen-radiology")
-_IMAGES = "NLMCXR_png"
-_NORMAL, _NOT_INDEXED = "normal", "no indexing"
 
 
 def _read_open_i(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

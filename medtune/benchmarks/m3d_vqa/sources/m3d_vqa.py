@@ -44,6 +44,10 @@ _EMPTY = frozenset({"", "na", "nan"})
 _LARGEST_FIELD = 1 << 24
 """The largest number of characters in a cell; the column Text may hold a report of several pages."""
 
+TASKS: Mapping[str, str] = {"1": "plane", "2": "phase", "3": "organ", "4": "abnormality", "5": "location"}
+CAP = "https://huggingface.co/datasets/GoodBaiBai88/M3D-Cap"
+_LETTER = re.compile(r"\W*([A-Da-d])\W*")
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -101,11 +105,6 @@ def _cells(file: Path) -> Iterator[list[str]]:
 def _ours(name: str) -> str:
     plain = re.sub(r"[\s_\-]+", "_", name.strip().lower())
     return SPELLINGS.get(plain, plain)
-
-
-TASKS: Mapping[str, str] = {"1": "plane", "2": "phase", "3": "organ", "4": "abnormality", "5": "location"}
-CAP = "https://huggingface.co/datasets/GoodBaiBai88/M3D-Cap"
-_LETTER = re.compile(r"\W*([A-Da-d])\W*")
 
 
 def source() -> Source:

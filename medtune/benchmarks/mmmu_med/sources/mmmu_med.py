@@ -33,6 +33,23 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Question
 
 _PLACEHOLDER = re.compile(r"<image (\d+)>")
 
+Part = Literal["validation", "test"]
+URL = "https://huggingface.co/datasets/MMMU/MMMU"
+LICENCE = "Apache-2.0"
+SUBJECTS = (
+    "Basic_Medical_Science",
+    "Clinical_Medicine",
+    "Diagnostics_and_Laboratory_Medicine",
+    "Pharmacy",
+    "Public_Health",
+)
+TEST_ANSWERS = "answer_dict_test.json"
+PART, FORM = "part", "form"
+LETTER, OTHERS = "letter", "other answers"
+"""The names under which a question keeps the letter of its answer, and further right answers as a JSON list."""
+_CHOICE = "multiple-choice"
+_WITHHELD = ("?", "")
+
 
 class PlacedImages(NamedTuple):
     text: str  # The question; each mark is the place of an image.
@@ -72,25 +89,6 @@ def placed_images(text: str, options: Sequence[str]) -> PlacedImages:
 def named_images(option: str) -> str:
     """Returns an option with its images' names, such as "image 2", in place of placeholders."""
     return _PLACEHOLDER.sub(r"image \1", option)
-
-
-Part = Literal["validation", "test"]
-
-URL = "https://huggingface.co/datasets/MMMU/MMMU"
-LICENCE = "Apache-2.0"
-SUBJECTS = (
-    "Basic_Medical_Science",
-    "Clinical_Medicine",
-    "Diagnostics_and_Laboratory_Medicine",
-    "Pharmacy",
-    "Public_Health",
-)
-TEST_ANSWERS = "answer_dict_test.json"
-PART, FORM = "part", "form"
-LETTER, OTHERS = "letter", "other answers"
-"""The names under which a question keeps the letter of its answer, and further right answers as a JSON list."""
-_CHOICE = "multiple-choice"
-_WITHHELD = ("?", "")
 
 
 def source_of(part: Part) -> Source:

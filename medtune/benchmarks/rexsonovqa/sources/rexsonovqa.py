@@ -41,6 +41,9 @@ METADATA = "video_metadata_new.json"
 SUFFIXES = (*container.VIDEO_SUFFIXES, ".dcm")
 _MARK_OF_COPIES = "_CC"
 
+_OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
+_FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
+
 
 class Roi(NamedTuple):
     """The region of a video's frame that shows the ultrasound image.
@@ -143,10 +146,6 @@ def _number(value: object) -> float:
 
 def _folded_name(name: str) -> str:
     return re.sub(r"[\s_]+", "_", name).strip("_").casefold()
-
-
-_OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
-_FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
 
 
 def row_id(kind: str, name: str, row: Mapping[str, object]) -> str:

@@ -19,6 +19,43 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import RANGES, TOLERANCE, Range
 from medtune.data.json_text import json_value
 from medtune.data.media.masks import LOCATIONS
 
+Mode = Literal["strict", "lenient"]
+MISSING = "nan"
+Label = str | int
+
+# The cells that pandas 2.0 and later read as missing. "None" is among them, so one class of set 53 can never be right.
+_MISSING_CELLS = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+
+# These are tried if the reply contains none of LOCATIONS. "center" is one of them, so no pair here contains it.
+_PAIRS = (
+    ("upper", "left"), ("upper", "right"), ("middle", "left"), ("central", ""), ("middle", "right"), ("lower", "left"),
+    ("lower", "right"), ("not", "visible"),
+)  # fmt: skip
+_NUMBER = r"(\d+\.?\d*)"
+_SAID = r"(?:of |is |approximately |about |around )?"
+# The first pattern that matches anywhere decides. Patterns of the script that an earlier one covers are left out.
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "57": (
+        r"around (\d+)", r"value of (\d+)", r"indicative of (\d+)", r"fat value (?:about )?(\d+)",
+        r"fat content (?:of |about )?(\d+)", r"fat percentage (?:of |about )?(\d+)", r"(\d+)%", r"(\d+)",
+    ),
+    "50": (
+        r"imt (?:of |is |value |measurement |measures |approximately |about |around )?" + _NUMBER,
+        _NUMBER + r"\s*(?:mm|millimeter)",
+        _NUMBER,
+    ),
+}  # fmt: skip
+_OTHER_PATTERNS = (
+    _NUMBER + r"\s*(?:mm|cm|ml|g|kg|%)",
+    r"(?:value|measurement|result|reading) " + _SAID + _NUMBER,
+    r"(\d+\.\d+)",
+    r"(\d+)",
+)
+NO_NUMBER = "null"
+
 
 class OfficialFailureError(Exception):
     """Signals that the official script would fail here, so that the data set would be missing in the task's mean.
@@ -30,17 +67,6 @@ class OfficialFailureError(Exception):
     def __init__(self, exception: str, why: str) -> None:
         super().__init__(f"{exception}: {why}")
         self.exception = exception
-
-
-Mode = Literal["strict", "lenient"]
-MISSING = "nan"
-Label = str | int
-
-# The cells that pandas 2.0 and later read as missing. "None" is among them, so one class of set 53 can never be right.
-_MISSING_CELLS = frozenset(
-    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
-    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +173,6 @@ def _anatomy(cell: str) -> str:
     return str(organ).lower()
 
 
-# These are tried if the reply contains none of LOCATIONS. "center" is one of them, so no pair here contains it.
-_PAIRS = (
-    ("upper", "left"), ("upper", "right"), ("middle", "left"), ("central", ""), ("middle", "right"), ("lower", "left"),
-    ("lower", "right"), ("not", "visible"),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
     """A reply as an official script reads it."""
@@ -193,29 +212,6 @@ def position_accuracy(truths: Sequence[str], positions: Sequence[Position]) -> f
     if not kept:
         raise OfficialFailureError("no valid samples", "every reply was dropped")
     return sum(truth == label for truth, label in kept) / len(kept)
-
-
-_NUMBER = r"(\d+\.?\d*)"
-_SAID = r"(?:of |is |approximately |about |around )?"
-# The first pattern that matches anywhere decides. Patterns of the script that an earlier one covers are left out.
-_PATTERNS: Mapping[str, tuple[str, ...]] = {
-    "57": (
-        r"around (\d+)", r"value of (\d+)", r"indicative of (\d+)", r"fat value (?:about )?(\d+)",
-        r"fat content (?:of |about )?(\d+)", r"fat percentage (?:of |about )?(\d+)", r"(\d+)%", r"(\d+)",
-    ),
-    "50": (
-        r"imt (?:of |is |value |measurement |measures |approximately |about |around )?" + _NUMBER,
-        _NUMBER + r"\s*(?:mm|millimeter)",
-        _NUMBER,
-    ),
-}  # fmt: skip
-_OTHER_PATTERNS = (
-    _NUMBER + r"\s*(?:mm|cm|ml|g|kg|%)",
-    r"(?:value|measurement|result|reading) " + _SAID + _NUMBER,
-    r"(\d+\.\d+)",
-    r"(\d+)",
-)
-NO_NUMBER = "null"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,13 @@ from medtune.eval.metrics.rouge_l import rouge_l
 Ids = Literal["numbers", "text"]
 _PLACES = 4
 
+Pair = tuple[Question, str]
+OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
+    "official_strict": ("strict", False),
+    "official_lenient": ("lenient", False),
+    "official_extracted": ("lenient", True),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SetTables:
@@ -168,14 +175,6 @@ def _as_read(ids: Sequence[str], how: Ids) -> list[str]:
     if how == "numbers" and all(id_.isdigit() for id_ in ids):
         return [str(int(id_)) for id_ in ids]
     return list(ids)
-
-
-Pair = tuple[Question, str]
-OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
-    "official_strict": ("strict", False),
-    "official_lenient": ("lenient", False),
-    "official_extracted": ("lenient", True),
-}
 
 
 @dataclass(frozen=True, slots=True)

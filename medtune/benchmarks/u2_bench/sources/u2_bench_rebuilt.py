@@ -33,14 +33,6 @@ from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source
 from medtune.data.types import MediaRef, Question
 
-
-class Choice(NamedTuple):
-    task: str  # The task, for example "VRA".
-    text: str
-    terms: Mapping[str, str | None]  # The option by the set's label; None for a label about which no question is asked.
-    labels: tuple[str, ...]
-
-
 DATASETS: Mapping[str, str] = {
     "acouslic": "50", "busi": "23", "fetal_planes_db": "03", "fpus23": "10", "hc18": "31", "jnu_ifm": "53",
     "psfhs": "52",
@@ -67,6 +59,31 @@ _LANDMARKS = {
     "both": "SymphysisPubis+FetalHead",
 }
 _POSES = ("hdvb", "hdvf", "huvb", "huvf")
+_HEAD, _SYMPHYSIS = (
+    "Where in this ultrasound image is the fetal head?",
+    "Where in this ultrasound image is the pubic symphysis?",
+)
+STRUCTURES: Mapping[str, Mapping[str, str]] = {
+    "acouslic": {"fetal abdomen": "Where in this ultrasound image is the fetal abdomen?"},
+    "busi": {"lesion": "Where in this breast ultrasound image is the lesion?"},
+    "hc18": {"head": _HEAD},
+    "jnu_ifm": {"fetal head": _HEAD, "pubic symphysis": _SYMPHYSIS},
+    "psfhs": {"fetal head": _HEAD, "pubic symphysis": _SYMPHYSIS},
+}
+VALUES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "acouslic": {"ac_mm": ("What is the abdominal circumference in mm?", "mm")},
+    "hc18": {"hc_mm": ("What is the head circumference in mm?", "mm")},
+}
+SETS = tuple(DATASETS)
+_KINDS = ("plane", "orientation", "view", "landmarks", "diagnosis")
+_TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt.py"
+
+
+class Choice(NamedTuple):
+    task: str  # The task, for example "VRA".
+    text: str
+    terms: Mapping[str, str | None]  # The option by the set's label; None for a label about which no question is asked.
+    labels: tuple[str, ...]
 
 
 def _same(*labels: str) -> dict[str, str | None]:
@@ -117,26 +134,6 @@ CAPTIONS: Mapping[tuple[str, str], Mapping[str, str | None]] = {
         "NO_PLANE": None,
     }
 }
-_HEAD, _SYMPHYSIS = (
-    "Where in this ultrasound image is the fetal head?",
-    "Where in this ultrasound image is the pubic symphysis?",
-)
-STRUCTURES: Mapping[str, Mapping[str, str]] = {
-    "acouslic": {"fetal abdomen": "Where in this ultrasound image is the fetal abdomen?"},
-    "busi": {"lesion": "Where in this breast ultrasound image is the lesion?"},
-    "hc18": {"head": _HEAD},
-    "jnu_ifm": {"fetal head": _HEAD, "pubic symphysis": _SYMPHYSIS},
-    "psfhs": {"fetal head": _HEAD, "pubic symphysis": _SYMPHYSIS},
-}
-VALUES: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "acouslic": {"ac_mm": ("What is the abdominal circumference in mm?", "mm")},
-    "hc18": {"hc_mm": ("What is the head circumference in mm?", "mm")},
-}
-
-
-SETS = tuple(DATASETS)
-_KINDS = ("plane", "orientation", "view", "landmarks", "diagnosis")
-_TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt.py"
 
 
 def source() -> Source:

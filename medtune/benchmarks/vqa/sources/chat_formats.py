@@ -39,6 +39,25 @@ MESSAGES = "messages"
 PREFERENCE = "a preferred and a rejected answer"
 UNDESIRED = "an answer that is marked as undesired"
 
+_PREFERENCES = ("rejected_response", "rejected_messages")
+_OTHER_NAMES = ("conversation", "conversations")
+_OF_TURNS = ("query", "response", "history", *_OTHER_NAMES)
+_MEDIA = ("images", "videos")
+INFO = "dataset_info.json"
+_READ_BY = ("formatting", "columns", "tags", "ranking")
+"""What an entry says about how its file is read."""
+_COLUMNS = {
+    "prompt": "instruction", "query": "input", "response": "output", "messages": "conversations", "system": "system",
+    "history": "history", "images": "images", "videos": "videos",
+}  # fmt: skip
+_TAGS = {
+    "role_tag": "from",
+    "content_tag": "value",
+    "user_tag": "human",
+    "assistant_tag": "gpt",
+    "system_tag": "system",
+}
+
 
 def ms_swift() -> Source:
     """Data sets in ms-swift's format: JSON lines with messages, images and videos."""
@@ -98,11 +117,6 @@ def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
     return found
 
 
-_PREFERENCES = ("rejected_response", "rejected_messages")
-_OTHER_NAMES = ("conversation", "conversations")
-_OF_TURNS = ("query", "response", "history", *_OTHER_NAMES)
-
-
 def _recognises_swift(origin: Path | HubId) -> bool:
     if isinstance(origin, HubId) or not origin.exists():
         return False
@@ -155,23 +169,6 @@ def _swift_messages(row: Row) -> Row:
     said = [*earlier_turns(row, "history"), (USER, asked), (ASSISTANT, answer)]
     turns = [{"role": role, "content": text} for role, text in said]
     return Row(row.place, {**{name: cell for name, cell in values.items() if name not in _OF_TURNS}, MESSAGES: turns})
-
-
-_MEDIA = ("images", "videos")
-INFO = "dataset_info.json"
-_READ_BY = ("formatting", "columns", "tags", "ranking")
-"""What an entry says about how its file is read."""
-_COLUMNS = {
-    "prompt": "instruction", "query": "input", "response": "output", "messages": "conversations", "system": "system",
-    "history": "history", "images": "images", "videos": "videos",
-}  # fmt: skip
-_TAGS = {
-    "role_tag": "from",
-    "content_tag": "value",
-    "user_tag": "human",
-    "assistant_tag": "gpt",
-    "system_tag": "system",
-}
 
 
 def _recognises_factory(origin: Path | HubId) -> bool:

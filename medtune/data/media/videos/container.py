@@ -28,6 +28,36 @@ VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".vob", ".ts", ".m2ts", ".wmv", GIF_SUFFIX,
 )  # fmt: skip
 
+_ONE_THREAD = "NONE"
+"""Threads that share a frame lose its mark of damage, and write to the log beside that of their file."""
+_HARMLESS = re.compile(
+    r"mmco|co located|unref|reorder|no frame|missing (?:reference|picture)|reference frames|find ref|\bSEI\b",
+    re.IGNORECASE,
+)
+"""What decoders say of films that were cut without being encoded again, whose frames are whole."""
+_CHECKSUMS = {"hevc": {"err_detect": "crccheck"}}
+_SECOND = {"vp9": "libvpx-vp9"}
+_TECHNICAL = frozenset(
+    (
+        "major_brand",
+        "minor_version",
+        "compatible_brands",
+        "vendor_id",
+        "language",
+        "duration",
+        "encoder",
+        "handler_name",
+    )
+)
+_USUAL = re.compile(r"(?:(?:Video|Sound|Media|Data|Core Media Video) ?Handler|Lav[cf][\d.]*(?: \w+)?)?", re.IGNORECASE)
+_EXACT = {"fflags": "+bitexact"}
+_WITHOUT_INDEX = ("mpeg", "mpegts")
+"""Containers in which a seek is a guess that may end behind the wanted frame: these are decoded from the start."""
+_DISPLAY_MATRIX = "DISPLAYMATRIX"
+_Matrix = tuple[int, int, int, int]
+_TURNS = {(s, 0, 0, t) for s in (1, -1) for t in (1, -1)} | {(0, s, t, 0) for s in (1, -1) for t in (1, -1)}
+_MAX_SLANT = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -97,15 +127,6 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
         )
 
 
-_ONE_THREAD = "NONE"
-"""Threads that share a frame lose its mark of damage, and write to the log beside that of their file."""
-_HARMLESS = re.compile(
-    r"mmco|co located|unref|reorder|no frame|missing (?:reference|picture)|reference frames|find ref|\bSEI\b",
-    re.IGNORECASE,
-)
-"""What decoders say of films that were cut without being encoded again, whose frames are whole."""
-
-
 def check_frames(path: Path) -> None:
     """Decodes all frames of a video file, and raises an error that says at which second the first damaged one is.
 
@@ -142,10 +163,6 @@ def check_frames(path: Path) -> None:
         raise ValueError(f"{path}: {_damaged(max(0.0, min(damaged) - begin * unit_s))}")
 
 
-_CHECKSUMS = {"hevc": {"err_detect": "crccheck"}}
-_SECOND = {"vp9": "libvpx-vp9"}
-
-
 def _second_decoder(stream: VideoStream) -> list[VideoCodecContext]:
     """Makes the decoder of a stream hold its frames against checksums, and returns a stricter one, if there is any."""
     import av
@@ -161,21 +178,6 @@ def _second_decoder(stream: VideoStream) -> list[VideoCodecContext]:
         return []
     second.thread_count = 1
     return [second]
-
-
-_TECHNICAL = frozenset(
-    (
-        "major_brand",
-        "minor_version",
-        "compatible_brands",
-        "vendor_id",
-        "language",
-        "duration",
-        "encoder",
-        "handler_name",
-    )
-)
-_USUAL = re.compile(r"(?:(?:Video|Sound|Media|Data|Core Media Video) ?Handler|Lav[cf][\d.]*(?: \w+)?)?", re.IGNORECASE)
 
 
 def has_texts(path: Path) -> bool:
@@ -210,13 +212,6 @@ def copy_without_texts(path: Path, to: Path) -> None:
             if packet.dts is not None:
                 packet.stream = track
                 out.mux(packet)
-
-
-_EXACT = {"fflags": "+bitexact"}
-
-
-_WITHOUT_INDEX = ("mpeg", "mpegts")
-"""Containers in which a seek is a guess that may end behind the wanted frame: these are decoded from the start."""
 
 
 def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
@@ -263,10 +258,6 @@ def _rgb(path: Path, frame: VideoFrame) -> NDArray[np.uint8]:
     return _upright(np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8), _matrix(frame, path))
 
 
-_DISPLAY_MATRIX = "DISPLAYMATRIX"
-_Matrix = tuple[int, int, int, int]
-
-
 def _matrix(frame: VideoFrame, path: Path) -> _Matrix:
     """Returns a, b, c and d: the pixel (x, y) is shown at (ax + cy, bx + dy); (1, 0, 0, 1) without a display matrix."""
     # PyAV calls it a mapping and gives the items, each with its type.
@@ -282,10 +273,6 @@ def _matrix(frame: VideoFrame, path: Path) -> _Matrix:
             "mirrors. Convert it: ffmpeg -i OLD -c:v libx264 NEW.mp4"
         )
     return turned
-
-
-_TURNS = {(s, 0, 0, t) for s in (1, -1) for t in (1, -1)} | {(0, s, t, 0) for s in (1, -1) for t in (1, -1)}
-_MAX_SLANT = 0.01
 
 
 def _upright(pixels_HWC: NDArray[np.uint8], matrix: _Matrix) -> NDArray[np.uint8]:

@@ -23,6 +23,10 @@ from medtune.data.types import Frames, MediaRef, Sampling, Size, Video
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
+STORED_SUFFIX = ".mkv"
+_UNIT = Fraction(1, 1000)
+"""The unit of times in Matroska, a millisecond."""
+
 
 def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
     """Returns the numbers of the video frames that a sampling chooses, in order.
@@ -184,11 +188,6 @@ def _frames_between(times_s: Sequence[float], start_s: float, end_s: float) -> l
 @lru_cache(maxsize=2)
 def _cine(path: Path, frames_per_s: float | None) -> Cine:
     return decode_cine(path, frames_per_s)
-
-
-STORED_SUFFIX = ".mkv"
-_UNIT = Fraction(1, 1000)
-"""The unit of times in Matroska, a millisecond."""
 
 
 def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[float], duration_s: float) -> None:

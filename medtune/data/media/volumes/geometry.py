@@ -26,6 +26,13 @@ MAX_COSINE = 1e-3
 
 _DIRECTIONS = {"R": (0, 1), "L": (0, -1), "A": (1, 1), "P": (1, -1), "S": (2, 1), "I": (2, -1)}
 
+_MOST = 1e9
+"""No scanner gives such a value; the number is our own choice."""
+AIR_HU = -1000.0
+_TISSUE_HU = (-160.0, 240.0)
+_BONE_HU = 3000.0
+_SHRINK, _CONTRAST, _SHIFT_HU = 0.1, 0.1, 10.0
+
 
 class Geometry(NamedTuple):
     """A volume's spacing along i, j, k in mm, and the directions in which its axes grow (see `Volume`)."""
@@ -148,14 +155,6 @@ def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | ND
     if hu.size and max(abs(float(hu.min())), abs(float(hu.max()))) > _MOST:
         raise ValueError(f"{where}: voxels beyond {_MOST:g}, whose slope must be wrong. Convert the scan again.")
     return hu.astype(np.float32)
-
-
-_MOST = 1e9
-"""No scanner gives such a value; the number is our own choice."""
-AIR_HU = -1000.0
-_TISSUE_HU = (-160.0, 240.0)
-_BONE_HU = 3000.0
-_SHRINK, _CONTRAST, _SHIFT_HU = 0.1, 0.1, 10.0
 
 
 def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:

@@ -41,6 +41,27 @@ from medtune.data.media.volumes.geometry import Grid, compact_hu, geometry_of, g
 from medtune.data.media.volumes.transforms.organ_crop import box_around
 from medtune.data.types import Frames, MediaRef, Size, Video, Volume, VolumesAs
 
+Box = tuple[slice, slice, slice]
+_BOXES: dict[MediaRef, Box] = {}
+_MOST_BOXES = 100_000
+_SLICE = (".dcm", ".dicom")
+_PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
+_TAGS = (*LAYOUT_TAGS, "Modality", "SeriesInstanceUID", *_PLACE_TAGS)
+_NEEDED = {
+    "PixelSpacing": 2, "ImageOrientationPatient": 6, "ImagePositionPatient": 3, "RescaleSlope": 1,
+    "RescaleIntercept": 1, "Rows": 1, "Columns": 1,
+}  # fmt: skip
+"""The tags without which a slice has no place or no Hounsfield units, and how many numbers each has."""
+_ALIKE = ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient")
+_MAY_BE_CT = ("CT", "OT", "")
+_NO_CT = ("MR ", "Enhanced MR", "Positron", "Nuclear", "Ultrasound", "Enhanced PET", "RT ", "Segmentation")
+"""How the names of DICOM's classes begin whose values are no Hounsfield units."""
+_UNEVEN = 0.1
+"""The share of the usual gap by which a gap may differ from it (our own choice): more would bend what is measured."""
+_SAME_MM = 0.01
+# In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
+_TO_RAS = np.diag([-1.0, -1.0, 1.0])
+
 
 def read_volume(path: Path) -> Volume:
     """Returns the volume in a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder."""
@@ -89,11 +110,6 @@ def seen_grid(ref: MediaRef) -> Grid:
         return grid
     lengths = [len(range(*part.indices(length))) for part, length in zip(_box(ref, None), grid.shape, strict=True)]
     return grid._replace(shape=(lengths[0], lengths[1], lengths[2]))
-
-
-Box = tuple[slice, slice, slice]
-_BOXES: dict[MediaRef, Box] = {}
-_MOST_BOXES = 100_000
 
 
 def _box(ref: MediaRef, volume: Volume | None) -> Box:
@@ -233,24 +249,6 @@ def _length(grid: Grid, letters: str) -> int:
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
-
-_SLICE = (".dcm", ".dicom")
-_PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
-_TAGS = (*LAYOUT_TAGS, "Modality", "SeriesInstanceUID", *_PLACE_TAGS)
-_NEEDED = {
-    "PixelSpacing": 2, "ImageOrientationPatient": 6, "ImagePositionPatient": 3, "RescaleSlope": 1,
-    "RescaleIntercept": 1, "Rows": 1, "Columns": 1,
-}  # fmt: skip
-"""The tags without which a slice has no place or no Hounsfield units, and how many numbers each has."""
-_ALIKE = ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient")
-_MAY_BE_CT = ("CT", "OT", "")
-_NO_CT = ("MR ", "Enhanced MR", "Positron", "Nuclear", "Ultrasound", "Enhanced PET", "RT ", "Segmentation")
-"""How the names of DICOM's classes begin whose values are no Hounsfield units."""
-_UNEVEN = 0.1
-"""The share of the usual gap by which a gap may differ from it (our own choice): more would bend what is measured."""
-_SAME_MM = 0.01
-# In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
-_TO_RAS = np.diag([-1.0, -1.0, 1.0])
 
 
 class _Slice(NamedTuple):

@@ -18,6 +18,16 @@ from medtune.data.raw.source import HubId, Reject, Source, SourceTable
 Origin = Path | HubId | None
 """Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""
 
+_BURNED_IN = (
+    "files say that text is burned into their pixels (BurnedInAnnotation YES), which may name a patient: look at them "
+    "before a run, whose report and server are shown them, and cover the text or leave them out"
+)
+_NOT_IN_HU = (
+    "volumes have no value of -80 or less, as the fat and air of a CT have: they are an MRI, or a CT without its "
+    "rescale intercept. Models of CTs take their values for Hounsfield units; export the CT again, or ask about slices "
+    "as images"
+)
+
 
 def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, without_media: bool = False) -> SourceTable:
     """Returns the table that a source reads from a folder, a file or a hub data set; None is for a simulation."""
@@ -49,17 +59,6 @@ def check_folders(source: Source, root: Origin, out: Path) -> None:
         if out.resolve().is_relative_to(root.resolve()):
             raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
     check_replaceable(out)
-
-
-_BURNED_IN = (
-    "files say that text is burned into their pixels (BurnedInAnnotation YES), which may name a patient: look at them "
-    "before a run, whose report and server are shown them, and cover the text or leave them out"
-)
-_NOT_IN_HU = (
-    "volumes have no value of -80 or less, as the fat and air of a CT have: they are an MRI, or a CT without its "
-    "rescale intercept. Models of CTs take their values for Hounsfield units; export the CT again, or ask about slices "
-    "as images"
-)
 
 
 class Taken(NamedTuple):

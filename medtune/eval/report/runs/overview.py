@@ -38,6 +38,8 @@ _POINTS = 60
 
 State = Literal["finished", "running", "ended without results", "no sign of life", "cannot be read"]
 
+_PROGRESS = TypeAdapter(Progress)
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -83,9 +85,6 @@ class RunLine:
     @property
     def gain_text(self) -> str:
         return "" if self.gain is None else signed(self.gain)
-
-
-_PROGRESS = TypeAdapter(Progress)
 
 
 def runs_below(root: Path) -> list[RunLine]:

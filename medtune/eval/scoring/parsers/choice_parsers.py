@@ -103,6 +103,38 @@ _RULES = {
 _Told = set[str] | None
 _Read = TypeVar("_Read")
 
+_NOUN_BEFORE = re.compile(rf"\A\W*{statements.NOUN}\s*(?=[(\[]?[A-Z](?![\w'’]))", re.I)
+_TWO_LETTERS = re.compile(r"\s*[(\[]?([A-Z])[)\]]?\s*[:-]\s*[(\[]?([A-Z])[)\]]?\W*")
+"""A letter behind another, which may be the word "answer" or an option itself: "A: B"."""
+_HAN = "぀-ヿ㐀-䶿一-鿿가-힣"
+_AFTER = "です|でし|입니다|이다|正确|正確|是正|对|項|项|选项|符合"
+_APART = re.compile(
+    rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z)|[A-Za-z]{{2}})|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})|"
+    rf"(?<=[A-Za-z]{{2}})(?=[{_HAN}])"
+)
+"""Where a word, or a letter that is an option's, stands beside Chinese or Japanese words."""
+_FEW_WORDS = 4
+_LAST_SENTENCE = re.compile(r"[.!]\s+(?P<item>[^.!?\n]{2,60})[.!]?\s*\Z")
+_OF_A_KIND = re.compile(r"\b(?:would|usually|typically|generally|often|tends?|commonly|classically|can|if)\b")
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+_CAPITAL = re.compile(r"(?<![\w'’])[A-HJ-Z](?![\w'’])")
+_CONCLUDED = re.compile(
+    r"(?:\A|[.!?;\n])\s*(?i:so|therefore|thus|hence|overall|in (?:summary|conclusion)|conclusion|final(?:ly)?|"
+    r"verdict|also|somit|"
+    r"daher|fazit|donc|conclusion|quindi|por (?:lo )?tanto|portanto|итак|вывод|结论|因此|所以|結論)"
+    r"\s*[:,：，]\s*(?:(?i:it(?:['’]s| is)|the|on the|in the)\s+){0,2}(?P<item>[^\n.:;]{1,80})[.!]?\s*\Z"
+)
+"""What a reply ends with behind a word of conclusion: "So: right."."""
+_NOT_ANOTHER = re.compile(r",\s+(?:and\s+)?not\s+(?:the\s+|an?\s+)?(?P<other>[\w ]{1,40})\W*\Z")
+_SIGNS = {">": "more than ", "<": "less than ", "≥": "at least ", ">=": "at least "}
+_COMPARED = re.compile(r"(>=|[<>≥])\s*(?=\d)")
+_LETTER_IN_FRONT = re.compile(r"\W*([B-HJ-Z])\s+(?=\w)")
+_ASKS = re.compile(r"[?？]\W*\Z")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
+_OTHER_LETTER = re.compile(
+    r"\b(?i:options?|choices?)\s+[(\[]?[A-Za-z]\b|[(\[][A-Za-z][)\]]|(?<![\w'’])[B-HJ-Z](?![\w'’])"
+)
+
 
 def parse_choice_strict(reply: str, question: Question) -> str | None:
     """Returns the option that the reply is, character by character, or whose capital letter it is; else None."""
@@ -162,11 +194,6 @@ def _unlisted(text: str, name: listed_choices.Named, options: tuple[str, ...]) -
     return _by(2, told or listed_choices.result(text, name)) or _told(text, options)
 
 
-_NOUN_BEFORE = re.compile(rf"\A\W*{statements.NOUN}\s*(?=[(\[]?[A-Z](?![\w'’]))", re.I)
-_TWO_LETTERS = re.compile(r"\s*[(\[]?([A-Z])[)\]]?\s*[:-]\s*[(\[]?([A-Z])[)\]]?\W*")
-"""A letter behind another, which may be the word "answer" or an option itself: "A: B"."""
-
-
 def _item(text: str, options: tuple[str, ...]) -> str | None:
     """Returns the option that an item of a list is: its letter, its words, or both if they belong together."""
     text = _NOUN_BEFORE.sub("", without_emphasis(text))
@@ -181,15 +208,6 @@ def _and_words_behind(told: set[str], text: str, options: tuple[str, ...]) -> se
     """Returns the marked options, with another one whose words stand behind the mark."""
     behind = re.search(r"</[^<>\n]{1,40}>(?P<said>[^<>]*)\Z", text)
     return told | (worded(behind["said"], options) or set()) if behind and len(told) == 1 else told
-
-
-_HAN = "぀-ヿ㐀-䶿一-鿿가-힣"
-_AFTER = "です|でし|입니다|이다|正确|正確|是正|对|項|项|选项|符合"
-_APART = re.compile(
-    rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z)|[A-Za-z]{{2}})|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})|"
-    rf"(?<=[A-Za-z]{{2}})(?=[{_HAN}])"
-)
-"""Where a word, or a letter that is an option's, stands beside Chinese or Japanese words."""
 
 
 def _told(text: str, options: tuple[str, ...]) -> _Told:
@@ -221,12 +239,6 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     return told
 
 
-_FEW_WORDS = 4
-_LAST_SENTENCE = re.compile(r"[.!]\s+(?P<item>[^.!?\n]{2,60})[.!]?\s*\Z")
-_OF_A_KIND = re.compile(r"\b(?:would|usually|typically|generally|often|tends?|commonly|classically|can|if)\b")
-_IN_BRACKETS = re.compile(r"\([^()]*\)")
-
-
 def _last_words(said: str, options: tuple[str, ...]) -> str | None:
     """Returns the option that the last sentence is but for a generic noun, in a reply without letters and questions."""
     last = _LAST_SENTENCE.search(said)
@@ -251,27 +263,12 @@ def _described(said: str, options: tuple[str, ...]) -> str | None:
     return words[found.pop()] if len(found) == 1 else None
 
 
-_CAPITAL = re.compile(r"(?<![\w'’])[A-HJ-Z](?![\w'’])")
-_CONCLUDED = re.compile(
-    r"(?:\A|[.!?;\n])\s*(?i:so|therefore|thus|hence|overall|in (?:summary|conclusion)|conclusion|final(?:ly)?|"
-    r"verdict|also|somit|"
-    r"daher|fazit|donc|conclusion|quindi|por (?:lo )?tanto|portanto|итак|вывод|结论|因此|所以|結論)"
-    r"\s*[:,：，]\s*(?:(?i:it(?:['’]s| is)|the|on the|in the)\s+){0,2}(?P<item>[^\n.:;]{1,80})[.!]?\s*\Z"
-)
-"""What a reply ends with behind a word of conclusion: "So: right."."""
-_NOT_ANOTHER = re.compile(r",\s+(?:and\s+)?not\s+(?:the\s+|an?\s+)?(?P<other>[\w ]{1,40})\W*\Z")
-
-
 def _named(said: str, words: tuple[str, ...]) -> str | None:
     """Returns the words of the option that a short text names otherwise, also beside another that it denies."""
     other = _NOT_ANOTHER.search(said)
     if other and named(_plain_prose(other["other"]), words) is not None:
         said = said[: other.start()]
     return named(_plain_prose(said), words)
-
-
-_SIGNS = {">": "more than ", "<": "less than ", "≥": "at least ", ">=": "at least "}
-_COMPARED = re.compile(r"(>=|[<>≥])\s*(?=\d)")
 
 
 def _plain_prose(text: str) -> str:
@@ -319,18 +316,12 @@ def _shares(said: str) -> dict[str, float]:
     }
 
 
-_LETTER_IN_FRONT = re.compile(r"\W*([B-HJ-Z])\s+(?=\w)")
-
-
 def _unless_denied_behind(told: set[int] | None, text: str, options: tuple[str, ...]) -> _Told:
     """Returns the options told, with another one whose words stand behind the last letter of a single one."""
     if told is None or len(told) != 1:
         return _options(told, options)
     letters = list(re.finditer(rf"(?<![\w'’]){ascii_uppercase[min(told)]}(?![\w'’])", text))
     return _unless_contradicted(told, text, letters[-1].end(), options) if letters else _options(told, options)
-
-
-_ASKS = re.compile(r"[?？]\W*\Z")
 
 
 def _whole(text: str, options: tuple[str, ...]) -> _Told:
@@ -407,12 +398,6 @@ def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str
     if not names_any(said, options) and (name := _named(behind, tuple(map(plain_words, options)))) is not None:
         return told_option | {option for option in options if plain_words(option) == name}
     return told_option
-
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
-_OTHER_LETTER = re.compile(
-    r"\b(?i:options?|choices?)\s+[(\[]?[A-Za-z]\b|[(\[][A-Za-z][)\]]|(?<![\w'’])[B-HJ-Z](?![\w'’])"
-)
 
 
 def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:

@@ -141,6 +141,51 @@ MOST_STATEMENTS, LONGEST_SENTENCE = (
 
 Told = set[int] | None
 
+_TAGGED = re.compile(
+    rf"[<\[](?:{MARK_NAMES})[>\]](.*?)(?:[<\[]/|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)", re.S | re.I
+)
+_BOX = re.compile(r"\\f?box(?:ed)?\s*\{", re.I)
+_NAME = (
+    r"(?:(?:final|correct|predicted|chosen|selected|best)[_ ]?)?(?:answer|choice|option|letter|prediction)"
+    r"(?:[_ ]?(?:letter|choice|option|value))?"
+)
+_FIELD = re.compile(
+    rf"(?P<quote>[\"']){_NAME}(?P=quote)\s*:\s*"
+    r"(?:\"(?P<double>(?:[^\"\\]|\\.)*)(?:\"|\Z)|'(?P<single>[^']*)'|(?P<list>\[[^\]]*\])|(?P<bare>[^,}\n\"']+))",
+    re.I,
+)
+_LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|rm|bf)\s*\{([^{}]*)\}", re.I)
+_LATEX_BLANK = re.compile(r"\\[,;:! ]|~")
+_EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*#+[ \t]*", re.M)
+_LATIN = dict(zip("АСΑΒ", "ACAB", strict=True))
+"""Letters that look like those of options; В and Е of Cyrillic would be others by their place in the alphabet."""
+_LIKE_LATIN = re.compile(rf"(?<!\w)[{''.join(_LATIN)}](?!\w)")
+_CLOSED = re.compile(r"<think>.*?</think>", re.S)
+_OPEN = re.compile(r"<think>.*\Z", re.S)
+_NAMES = r"(?:think(?:ing)?|thought|reason(?:ing)?|analysis|scratchpad)"
+_BEGIN = rf"(?:[<\[◁]{_NAMES}[>\]▷]|<\|begin_of_thought\|>)"
+_END = rf"(?:[<\[◁]/{_NAMES}[>\]▷]|<\|end_of_thought\|>)"
+_THOUGHT = re.compile(rf"{_BEGIN}.*?(?:{_END}|\Z)", re.S | re.I)
+_UP_TO_LAST_END = re.compile(rf"\A.*{_END}", re.S | re.I)
+_ECHOED = re.compile(
+    r"\A\s*Q(?:uestion)?\s*[:.][^\n]{0,2000}\n\s*A(?:nswer)?\s*[:.](?!.*\n[ \t]*B[ \t]*[:.)])\s*(?=\S)", re.S
+)
+"""The question, in front of its answer: "Q: Which plane is it?\\nA: axial"."""
+_HEAD = re.compile(r"(?i)\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
+_STOP = re.compile(
+    r"(?i)<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
+    r"<(?:eos|pad|end_of_turn|end_of_utterance|start_of_turn|endoftext)>"
+)
+_STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(s|del|strike)>[^<\n]{1,200}</\1>", re.I)
+_CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
+_NEXT_QUESTION = re.compile(
+    r"\n[ \t]*(?:#+[ \t]*)?(?:\*\*)?(?:(?:next |new )?(?:question|q|frage|pregunta|pergunta|domanda|问题|問題)[ "
+    r"\t]*\d{0,3}|user|human|instruction)"
+    r"(?:\*\*)?[ \t]*[:：]",
+    re.I,
+)
+_SPEAKS_OF_IT = re.compile(r"(?i)\bquestion|\bq\d|[:：]\s*\Z|<image>|\b(?:user|human)\s*:")
+
 
 def letters_at(text: str, start: int, n: int) -> tuple[set[int], int] | None:
     """Returns the options whose letters stand at a place of a text, and where they end; None if no letter stands there.
@@ -303,24 +348,6 @@ def _place(letter: str) -> int:
     return ascii_uppercase.index(letter.upper())
 
 
-_TAGGED = re.compile(
-    rf"[<\[](?:{MARK_NAMES})[>\]](.*?)(?:[<\[]/|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)", re.S | re.I
-)
-_BOX = re.compile(r"\\f?box(?:ed)?\s*\{", re.I)
-_NAME = (
-    r"(?:(?:final|correct|predicted|chosen|selected|best)[_ ]?)?(?:answer|choice|option|letter|prediction)"
-    r"(?:[_ ]?(?:letter|choice|option|value))?"
-)
-_FIELD = re.compile(
-    rf"(?P<quote>[\"']){_NAME}(?P=quote)\s*:\s*"
-    r"(?:\"(?P<double>(?:[^\"\\]|\\.)*)(?:\"|\Z)|'(?P<single>[^']*)'|(?P<list>\[[^\]]*\])|(?P<bare>[^,}\n\"']+))",
-    re.I,
-)
-_LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|rm|bf)\s*\{([^{}]*)\}", re.I)
-_LATEX_BLANK = re.compile(r"\\[,;:! ]|~")
-_EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*#+[ \t]*", re.M)
-
-
 def marked_answers(text: str) -> list[str]:
     r"""Returns the parts of a reply that are marked as its answer, in the order of the kinds of mark; often none.
 
@@ -339,11 +366,6 @@ def marked_answers(text: str) -> list[str]:
         place = box.end() + len(found[-1])
     found += [next(value for value in field.groups()[1:] if value is not None) for field in _FIELD.finditer(text)]
     return [said for each in found if (said := _without_latex(each).strip())]
-
-
-_LATIN = dict(zip("АСΑΒ", "ACAB", strict=True))
-"""Letters that look like those of options; В and Е of Cyrillic would be others by their place in the alphabet."""
-_LIKE_LATIN = re.compile(rf"(?<!\w)[{''.join(_LATIN)}](?!\w)")
 
 
 def plain_characters(text: str) -> str:
@@ -379,16 +401,6 @@ def _without_latex(text: str) -> str:
     return _LATEX_BLANK.sub(" ", _LATEX.sub(r"\1", text))
 
 
-_CLOSED = re.compile(r"<think>.*?</think>", re.S)
-_OPEN = re.compile(r"<think>.*\Z", re.S)
-
-_NAMES = r"(?:think(?:ing)?|thought|reason(?:ing)?|analysis|scratchpad)"
-_BEGIN = rf"(?:[<\[◁]{_NAMES}[>\]▷]|<\|begin_of_thought\|>)"
-_END = rf"(?:[<\[◁]/{_NAMES}[>\]▷]|<\|end_of_thought\|>)"
-_THOUGHT = re.compile(rf"{_BEGIN}.*?(?:{_END}|\Z)", re.S | re.I)
-_UP_TO_LAST_END = re.compile(rf"\A.*{_END}", re.S | re.I)
-
-
 def without_thinking(reply: str) -> str:
     """Returns the reply without its <think> blocks, an unclosed one included, and without blanks at its ends.
 
@@ -411,28 +423,6 @@ def after_thoughts(reply: str) -> str:
     ['C', 'C', '', 'C']
     """
     return _up_to_stop(_UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip())
-
-
-_ECHOED = re.compile(
-    r"\A\s*Q(?:uestion)?\s*[:.][^\n]{0,2000}\n\s*A(?:nswer)?\s*[:.](?!.*\n[ \t]*B[ \t]*[:.)])\s*(?=\S)", re.S
-)
-"""The question, in front of its answer: "Q: Which plane is it?\\nA: axial"."""
-_HEAD = re.compile(r"(?i)\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
-_STOP = re.compile(
-    r"(?i)<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
-    r"<(?:eos|pad|end_of_turn|end_of_utterance|start_of_turn|endoftext)>"
-)
-_STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(s|del|strike)>[^<\n]{1,200}</\1>", re.I)
-_CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
-
-
-_NEXT_QUESTION = re.compile(
-    r"\n[ \t]*(?:#+[ \t]*)?(?:\*\*)?(?:(?:next |new )?(?:question|q|frage|pregunta|pergunta|domanda|问题|問題)[ "
-    r"\t]*\d{0,3}|user|human|instruction)"
-    r"(?:\*\*)?[ \t]*[:：]",
-    re.I,
-)
-_SPEAKS_OF_IT = re.compile(r"(?i)\bquestion|\bq\d|[:：]\s*\Z|<image>|\b(?:user|human)\s*:")
 
 
 def _up_to_next_question(said: str) -> str:

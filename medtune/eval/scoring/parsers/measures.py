@@ -119,6 +119,93 @@ _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)|。")
 _CORRECTED = re.compile(r"\b(?:wait|correct(?:ion|ed)|revised|scratch that|actually)\b|(?<=[,.;] )no(?=[,.;])")
 _PART_OF = re.compile(r",?\s+(?:of|among) (?:which|these|them|those)\b[^.;\n]*")
 
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
+_UNIT_FIELD = re.compile(r"(\d)\"?\s*,\s*\"units?\"\s*:\s*\"([^\"]+)\"")
+_UNIT_FIRST = re.compile(r"\"units?\"\s*:\s*\"([^\"]+)\"\s*,\s*(\"\w+\"\s*:\s*\"?[-+−]?[\d.,]+)")
+_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_LATEX = {"times": "×", "pm": "±", "approx": "≈", "sim": "~", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "lt": "<"}
+_LIKE = {
+    **dict.fromkeys("‐‑‒–﹣", "-"),
+    "—": " - ",
+    "―": " - ",
+    **dict.fromkeys("’‘`´′", "'"),
+    **dict.fromkeys("″”“„«»", '"'),
+}
+_REWRITTEN: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (r"<sup>(.*?)</sup>", r"^\1"),
+        (r"(?<=\d)\{,\}(?=\d)", ","),
+        (r"\\[dt]?frac\{(\d+)\}\{(\d+)\}", r" \1⁄\2"),
+        (r"\^\s*[{(]([^{}()]*)[)}]", r"^\1"),
+        (r"\\(?:text|mathrm|mathbf|mathit|textbf|operatorname)\b", ""),
+        (r"\\([,;:! %])", r" \1"),
+        (r"(?<=\d) [,;:!](?=\s*[\da-z])", " "),
+        (r"(?<=\d)\s*[x×*·]\s*10\s*(?:\^|\*\*)\s*([-+−]?)(\d{1,4})(?!\d)", r"e\1\2"),
+        (r"(?<=[\da-z)])\s*[x×]\s*(?=\d)|(?<=[\dm])\s*\*\s*(?=\d)", " × "),
+        (r"(?<=\d)(w|h|min|ft)(?=\d)", r"\1 "),
+        (r"[{}$]|\*\*(?!\d)|(?<!\d)\*+|(?<![a-z\d])_+|_+(?![a-z\d])|^\s*#+", " "),
+        (
+            r"\b(?:approx\.?|ca\.|circa|etwa|ungefahr|rund|environ|aproximadamente|unos|around|approximately|"
+            r"roughly|about)(?=\W)|[约大]约?(?=\d)",
+            "about ",
+        ),
+        (r"(?<![\d.,])10\^(-?\d{1,3})(?!\d)", r"1e\1"),
+        (r"(?<=\d)·(?=\d)", "."),
+    )
+)
+_IN_BRACKETS = re.compile(r"(?<=\d)\s*\(([a-z -]+)\)")
+_COUNTED = re.compile(r"\b1(?:\s*,\s*(?:and\s+)?\d{1,2}){2,}(?!\d|\.\d|\s*,\s*\d)")
+"""What is counted aloud: "1, 2, 3"."""
+_LABELLED = re.compile(rf"{_LABEL.pattern.removesuffix(_AT_END)}\d+(?![\d.,]*\d)")
+_NO_COUNT = re.compile(
+    r"\W*(?:none|zero|(?:(?:there (?:are|is)|i (?:can )?(?:see|find|count)) )?(?:no|not any|0) (?:\w+ ){0,2}(?:\w+)"
+    r"(?: (?:(?:are|is|were|can be) )?(?:seen|visible|present|identified|detected|found))?"
+    r"(?: (?:in|on) (?:this|the) (?:image|picture|slice|scan|view|frame|radiograph|film|x-ray|ct|mri))?|"
+    r"none (?:(?:are|is) )?(?:seen|visible|present|identified|detected|found)[a-z ]{0,40})\W*"
+)
+_DOZENS_OF = {"half a": "6", "half": "6", "a": "12", "one": "12", "": "12", "two": "24", "three": "36"}
+_DOZENS = re.compile(r"\b(?:(half a|half|a|one|two|three) )dozen\b")
+_LENGTH = re.compile(r"\b\d+(?:\.\d+)?(?:\s*(?:-|x|×|to)\s*\d+(?:\.\d+)?)*[ -]*(?:mm|cm)\b")
+_ORDINALS = re.compile(r"\b\d{1,2}(?:st|nd|rd|th)\b")
+_COUNTER = r"つ|个|個|枚|处|處|か所|箇所|颗|本|条"
+_PER_CENT = re.compile(r"百分之\s*([\d.]+|[一二两三四五六七八九十百零点]+)")
+_PARTS_OF_ALL = {
+    "half": "50",
+    "three quarters": "75",
+    "a quarter": "25",
+    "one quarter": "25",
+    "a fifth": "20",
+    "one fifth": "20",
+    "three-quarters": "75",
+    "one half": "50",
+    "a tenth": "10",
+    "one tenth": "10",
+    "two fifths": "40",
+    "three fifths": "60",
+}
+_PART_OF_ALL = re.compile(rf"\b({'|'.join(sorted(_PARTS_OF_ALL, key=len, reverse=True))})(?= (?:of|is|the)\b|[.,]|\Z)")
+"""Parts that are a decimal number of percent; thirds are not."""
+_BELOW_ZERO = ("density", "celsius", "fahrenheit")
+_AS_WELL = re.compile(
+    r"\s*(?:[(\[=≈/~]|,?\s*(?:or|i\.?e\.?|that is|equals?|equivalent|corresponding|d\.?h\.?|soit|oder|ou|o)\b)"
+)
+_CROSS = re.compile(r"[×x]|by|mal|por|per|乘以?")
+_SIDES = re.compile(r"\s*(?:[×x/+]|by|mal|por|per|sur|von|of|out of|乘以?)")
+_EXTREME = re.compile(
+    r"\b(?:(?P<most>greatest|largest|longest|biggest|widest|maxim(?:um|al)|long axis|major axis)|"
+    r"smallest|shortest|narrowest|minim(?:um|al)|short axis|minor axis)\b"
+)
+"""Which of the sides of an area a question asks for."""
+_COUNTS = re.compile(r"\b(?:how many|number of|count)\b")
+_COUNT = r"(?<![\d.,])(\d{1,3})(?![\d.,]*\d)"
+_IN_A_PLACE = (
+    r"(?:\s+(?!(?:in|on|at)\b)[^\W\d]+){0,3}\s+(?:(?:in|on|at|within)\s+(?:the\s+)?[^\d.;:]+|(?:is|are)\s+[^\d.;:]+)"
+)
+_PARTS = re.compile(rf"{_COUNT}{_IN_A_PLACE}")
+_RATIO = re.compile(r"\b(?:ratio|fraction|proportion|index|ctr|l?v?ef)\b")
+_IN_PERCENT = re.compile(r"%|\bper ?cent(?:age)?\b")
+
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
@@ -164,19 +251,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
-_UNIT_FIELD = re.compile(r"(\d)\"?\s*,\s*\"units?\"\s*:\s*\"([^\"]+)\"")
-_UNIT_FIRST = re.compile(r"\"units?\"\s*:\s*\"([^\"]+)\"\s*,\s*(\"\w+\"\s*:\s*\"?[-+−]?[\d.,]+)")
-_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
-_LATEX = {"times": "×", "pm": "±", "approx": "≈", "sim": "~", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "lt": "<"}
 _LATEX |= {"gt": ">", "cdot": "·", "mu": "μ", "circ": "°", "degree": "°"}
-_LIKE = {
-    **dict.fromkeys("‐‑‒–﹣", "-"),
-    "—": " - ",
-    "―": " - ",
-    **dict.fromkeys("’‘`´′", "'"),
-    **dict.fromkeys("″”“„«»", '"'),
-}
 _LIKE |= {
     "٫": ".",
     "٬": ",",
@@ -189,32 +264,6 @@ _LIKE |= {
     "¾": " 3⁄4",
     "·": "·",
 }
-_REWRITTEN: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(pattern), new)
-    for pattern, new in (
-        (r"<sup>(.*?)</sup>", r"^\1"),
-        (r"(?<=\d)\{,\}(?=\d)", ","),
-        (r"\\[dt]?frac\{(\d+)\}\{(\d+)\}", r" \1⁄\2"),
-        (r"\^\s*[{(]([^{}()]*)[)}]", r"^\1"),
-        (r"\\(?:text|mathrm|mathbf|mathit|textbf|operatorname)\b", ""),
-        (r"\\([,;:! %])", r" \1"),
-        (r"(?<=\d) [,;:!](?=\s*[\da-z])", " "),
-        (r"(?<=\d)\s*[x×*·]\s*10\s*(?:\^|\*\*)\s*([-+−]?)(\d{1,4})(?!\d)", r"e\1\2"),
-        (r"(?<=[\da-z)])\s*[x×]\s*(?=\d)|(?<=[\dm])\s*\*\s*(?=\d)", " × "),
-        (r"(?<=\d)(w|h|min|ft)(?=\d)", r"\1 "),
-        (r"[{}$]|\*\*(?!\d)|(?<!\d)\*+|(?<![a-z\d])_+|_+(?![a-z\d])|^\s*#+", " "),
-        (
-            r"\b(?:approx\.?|ca\.|circa|etwa|ungefahr|rund|environ|aproximadamente|unos|around|approximately|"
-            r"roughly|about)(?=\W)|[约大]约?(?=\d)",
-            "about ",
-        ),
-        (r"(?<![\d.,])10\^(-?\d{1,3})(?!\d)", r"1e\1"),
-        (r"(?<=\d)·(?=\d)", "."),
-    )
-)
-
-
-_IN_BRACKETS = re.compile(r"(?<=\d)\s*\(([a-z -]+)\)")
 
 
 def _plain(text: str) -> str:
@@ -252,24 +301,6 @@ def _last_digit(text: str) -> int:
     return next((place for place in range(len(text) - 1, -1, -1) if text[place].isdigit()), -1)
 
 
-_COUNTED = re.compile(r"\b1(?:\s*,\s*(?:and\s+)?\d{1,2}){2,}(?!\d|\.\d|\s*,\s*\d)")
-"""What is counted aloud: "1, 2, 3"."""
-_LABELLED = re.compile(rf"{_LABEL.pattern.removesuffix(_AT_END)}\d+(?![\d.,]*\d)")
-_NO_COUNT = re.compile(
-    r"\W*(?:none|zero|(?:(?:there (?:are|is)|i (?:can )?(?:see|find|count)) )?(?:no|not any|0) (?:\w+ ){0,2}(?:\w+)"
-    r"(?: (?:(?:are|is|were|can be) )?(?:seen|visible|present|identified|detected|found))?"
-    r"(?: (?:in|on) (?:this|the) (?:image|picture|slice|scan|view|frame|radiograph|film|x-ray|ct|mri))?|"
-    r"none (?:(?:are|is) )?(?:seen|visible|present|identified|detected|found)[a-z ]{0,40})\W*"
-)
-
-
-_DOZENS_OF = {"half a": "6", "half": "6", "a": "12", "one": "12", "": "12", "two": "24", "three": "36"}
-_DOZENS = re.compile(r"\b(?:(half a|half|a|one|two|three) )dozen\b")
-_LENGTH = re.compile(r"\b\d+(?:\.\d+)?(?:\s*(?:-|x|×|to)\s*\d+(?:\.\d+)?)*[ -]*(?:mm|cm)\b")
-_ORDINALS = re.compile(r"\b\d{1,2}(?:st|nd|rd|th)\b")
-_COUNTER = r"つ|个|個|枚|处|處|か所|箇所|颗|本|条"
-
-
 def _only_counts(text: str) -> str:
     """Returns a text without lengths, and with the number of ordinals in their place: "the 3rd and 4th ribs" are 2."""
     said = text if re.search(r"\bthan\b", text) else _LENGTH.sub(" ", text)
@@ -278,27 +309,6 @@ def _only_counts(text: str) -> str:
     if len(ordinals) > 1 and not any(map(str.isdigit, _ORDINALS.sub(" ", said))) and not re.search(r"\bto\b|-", said):
         return str(len({*ordinals}))
     return said
-
-
-_PER_CENT = re.compile(r"百分之\s*([\d.]+|[一二两三四五六七八九十百零点]+)")
-_PARTS_OF_ALL = {
-    "half": "50",
-    "three quarters": "75",
-    "a quarter": "25",
-    "one quarter": "25",
-    "a fifth": "20",
-    "one fifth": "20",
-}
-_PARTS_OF_ALL |= {
-    "three-quarters": "75",
-    "one half": "50",
-    "a tenth": "10",
-    "one tenth": "10",
-    "two fifths": "40",
-    "three fifths": "60",
-}
-_PART_OF_ALL = re.compile(rf"\b({'|'.join(sorted(_PARTS_OF_ALL, key=len, reverse=True))})(?= (?:of|is|the)\b|[.,]|\Z)")
-"""Parts that are a decimal number of percent; thirds are not."""
 
 
 def _with_digits(text: str, unit: Unit | None) -> str:
@@ -323,9 +333,6 @@ def _with_digits(text: str, unit: Unit | None) -> str:
     text = with_digits(re.sub(r"\bnone\b", " ", foreign_with_digits(text, before=NAME)))
     text = re.sub(r"(\d+) and (?:a|1) half\b", r"\1.5", re.sub(r"(\d+) point (\d+)", r"\1.\2", text))
     return re.sub(r"\bhalf (?:an?|1)\b", "0.5", text)
-
-
-_BELOW_ZERO = ("density", "celsius", "fahrenheit")
 
 
 class _InFront(NamedTuple):
@@ -406,28 +413,6 @@ def _decimal(digits: str) -> str | None:
     return plain.replace(",", ".")
 
 
-_AS_WELL = re.compile(
-    r"\s*(?:[(\[=≈/~]|,?\s*(?:or|i\.?e\.?|that is|equals?|equivalent|corresponding|d\.?h\.?|soit|oder|ou|o)\b)"
-)
-_CROSS = re.compile(r"[×x]|by|mal|por|per|乘以?")
-_SIDES = re.compile(r"\s*(?:[×x/+]|by|mal|por|per|sur|von|of|out of|乘以?)")
-
-
-_EXTREME = re.compile(
-    r"\b(?:(?P<most>greatest|largest|longest|biggest|widest|maxim(?:um|al)|long axis|major axis)|"
-    r"smallest|shortest|narrowest|minim(?:um|al)|short axis|minor axis)\b"
-)
-"""Which of the sides of an area a question asks for."""
-
-
-_COUNTS = re.compile(r"\b(?:how many|number of|count)\b")
-_COUNT = r"(?<![\d.,])(\d{1,3})(?![\d.,]*\d)"
-_IN_A_PLACE = (
-    r"(?:\s+(?!(?:in|on|at)\b)[^\W\d]+){0,3}\s+(?:(?:in|on|at|within)\s+(?:the\s+)?[^\d.;:]+|(?:is|are)\s+[^\d.;:]+)"
-)
-_PARTS = re.compile(rf"{_COUNT}{_IN_A_PLACE}")
-
-
 def _counted_in_parts(text: str) -> str:
     """Returns a text with the sum in the place of what is counted in parts: "4 in the right lobe and 3 in the left"."""
     parts = [*_PARTS.finditer(text)]
@@ -476,12 +461,6 @@ def _one(text: str, wanted: Unit | None, asked: str) -> Fraction | None:
     if agreed is not None and wanted is not None and _is_ratio(agreed, pool, wanted, asked):
         return 100 * agreed
     return agreed
-
-
-_RATIO = re.compile(r"\b(?:ratio|fraction|proportion|index|ctr|l?v?ef)\b")
-
-
-_IN_PERCENT = re.compile(r"%|\bper ?cent(?:age)?\b")
 
 
 def _asks_for_percent_of_ratio(asked: str) -> bool:

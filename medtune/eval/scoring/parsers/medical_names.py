@@ -408,6 +408,34 @@ _HAEM = re.compile(r"(?<=[a-z])our\b|haem|oedem")
 _WORDS = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _LONGEST_NAME = 6
 
+_OF_A_PICTURE = (
+    "study|exam|radiograph|chest|scan|image|film|x-ray|ct|mri|ultrasound|appearance|findings|in|on|and|for|at"
+)
+_IS = r"(?:\s+size)?\s+(?:(?:is|are|was|appears?|looks?|seems?|remains?)\s+)?(?:to be\s+)?"
+_DEGREE = r"(?:(?:mildly|moderately|severely|markedly|slightly|grossly|significantly|clearly|massively)\s+)?"
+_SIZES = tuple(
+    (
+        name,
+        re.compile(
+            rf"(?i:\b(?:the\s+)?{organ}{_IS}(?:(?P<no>(?:of\s+|within\s+)?normal(?:\s+(?:limits?|in\s+size|size|"
+            rf"range))?(?:\s+in\s+size)?|not\s+{_DEGREE}enlarged|"
+            rf"unremarkable|normal-sized)|{_DEGREE}(?:enlarged|dilated|increased(?:\s+in\s+size)?|too\s+(?:big|"
+            rf"large)))"
+            rf"(?:\s+in\s+size)?\b|\b(?P<none>normal\s+(?:sized\s+)?{organ}(?:\s+size)?)\b)"
+        ),
+    )
+    for name, organ in (
+        (
+            "cardiomegaly",
+            r"(?:(?:heart|cardiac silhouette|cardiac contours?|cardiac shadow|cardiomediastinal silhouette|cardiac "
+            r"size))",
+        ),
+        ("hepatomegaly", "liver"),
+        ("splenomegaly", "spleen"),
+    )
+)
+"""What is said of an organ's size, and the word for its enlargement."""
+
 
 def _rows() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row.split("|")) for row in _NAMES)
@@ -475,11 +503,6 @@ def _pattern(number: int) -> re.Pattern[str]:
     return re.compile("|".join(map(_one, names)))
 
 
-_OF_A_PICTURE = (
-    "study|exam|radiograph|chest|scan|image|film|x-ray|ct|mri|ultrasound|appearance|findings|in|on|and|for|at"
-)
-
-
 def _one(name: str) -> str:
     if _CJK.search(name):
         return f"(?i:{re.escape(name)})"
@@ -490,32 +513,6 @@ def _one(name: str) -> str:
     if name == "unremarkable":
         spelled += rf"(?!\s+(?!{_OF_A_PICTURE})[a-z])"
     return rf"(?i:(?<![\w+-]){spelled}(?![\w+]|\s+(?:features|signs|findings|characteristics)\b))"
-
-
-_IS = r"(?:\s+size)?\s+(?:(?:is|are|was|appears?|looks?|seems?|remains?)\s+)?(?:to be\s+)?"
-_DEGREE = r"(?:(?:mildly|moderately|severely|markedly|slightly|grossly|significantly|clearly|massively)\s+)?"
-_SIZES = tuple(
-    (
-        name,
-        re.compile(
-            rf"(?i:\b(?:the\s+)?{organ}{_IS}(?:(?P<no>(?:of\s+|within\s+)?normal(?:\s+(?:limits?|in\s+size|size|"
-            rf"range))?(?:\s+in\s+size)?|not\s+{_DEGREE}enlarged|"
-            rf"unremarkable|normal-sized)|{_DEGREE}(?:enlarged|dilated|increased(?:\s+in\s+size)?|too\s+(?:big|"
-            rf"large)))"
-            rf"(?:\s+in\s+size)?\b|\b(?P<none>normal\s+(?:sized\s+)?{organ}(?:\s+size)?)\b)"
-        ),
-    )
-    for name, organ in (
-        (
-            "cardiomegaly",
-            r"(?:(?:heart|cardiac silhouette|cardiac contours?|cardiac shadow|cardiomediastinal silhouette|cardiac "
-            r"size))",
-        ),
-        ("hepatomegaly", "liver"),
-        ("splenomegaly", "spleen"),
-    )
-)
-"""What is said of an organ's size, and the word for its enlargement."""
 
 
 def _said_of_size(found: re.Match[str], name: str) -> str:

@@ -20,6 +20,15 @@ _IN_WORDS = re.compile(
     r"zero|none)(?![\w'])"
 )
 
+_SMALL = (
+    "null ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
+    "zero un deux trois quatre cinq six sept huit neuf dix onze douze",
+    "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "zero un due tre quattro cinque sei sette otto nove dieci undici dodici",
+)
+_FOREIGN = {word: value for words in _SMALL for value, word in enumerate(words.split()) if word not in _WORDS}
+_CHINESE_DIGITS = {**{digit: value for value, digit in enumerate("零一二三四五六七八九")}, "两": 2}
+
 
 def first_number_in_words(text: str) -> tuple[int, int] | None:
     """Returns the start and the value of the first number words in a text of small letters; None if there are none.
@@ -71,15 +80,7 @@ def _number_value(words: list[str]) -> int:
     return total + current
 
 
-_SMALL = (
-    "null ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
-    "zero un deux trois quatre cinq six sept huit neuf dix onze douze",
-    "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    "zero un due tre quattro cinque sei sette otto nove dieci undici dodici",
-)
-_FOREIGN = {word: value for words in _SMALL for value, word in enumerate(words.split()) if word not in _WORDS}
 _FOREIGN |= {"eine": 1, "einen": 1, "une": 1, "una": 1, "uno": 1, "zwanzig": 20, "vingt": 20, "veinte": 20, "venti": 20}
-_CHINESE_DIGITS = {**{digit: value for value, digit in enumerate("零一二三四五六七八九")}, "两": 2}
 
 
 def foreign_with_digits(text: str, *, before: str) -> str:

@@ -69,6 +69,15 @@ _GENERIC = frozenset(("mass", "lesion", "tumor", "nodul", "structur", "tissu"))
 _WORD = re.compile(r"(?<![\ue000\d.,])(?:(?<!\w)-)?\d+(?:[.,]\d+)*|[^\W\d_]+")
 _SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|ic|um|us|en|le|e?s|as|is|e)\Z")
 
+_SIZE = re.compile(r"\b\d+(?:[.,]\d+)?(?:\s*(?:-|x|to)\s*\d+(?:[.,]\d+)?)?[\s-]*(?:mm|cm)\b")
+_MEASURED = re.compile(r"\d\s*(?:mm|cm|ml|l|hu|kg|g|mg|%|weeks?|years?|months?|days?)\b|\d\s*%")
+_DENIAL = re.compile(
+    r"\b(?:not|no|non|never|neither|n?or|none|without|cannot|unlikely|except|exclud\w+|absent|low|history|rule|"
+    r"wrong|incorrect|false|versus|vs|"
+    r"at (?:least|most)|up to|beyond|(?:more|less|other|higher|lower|rather) than)\b|n['’]t\b|[?不没未非无]"
+)
+_SIDES = frozenset(("left", "right", "upper", "lower", "center"))
+
 
 def named(reply: str, options: tuple[str, ...]) -> str | None:
     """Returns the option that a reply names by these rules, else None; all in small letters with single blanks.
@@ -105,12 +114,6 @@ def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
         low, high = number, number
     bounds = {option: _bounds(each) for option, each in intervals.items()}
     return {option for option, (least, most) in bounds.items() if least <= low and high <= most}
-
-
-_SIZE = re.compile(r"\b\d+(?:[.,]\d+)?(?:\s*(?:-|x|to)\s*\d+(?:[.,]\d+)?)?[\s-]*(?:mm|cm)\b")
-
-
-_MEASURED = re.compile(r"\d\s*(?:mm|cm|ml|l|hu|kg|g|mg|%|weeks?|years?|months?|days?)\b|\d\s*%")
 
 
 def are_counts(options: tuple[str, ...]) -> bool:
@@ -182,13 +185,6 @@ def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
     }
 
 
-_DENIAL = re.compile(
-    r"\b(?:not|no|non|never|neither|n?or|none|without|cannot|unlikely|except|exclud\w+|absent|low|history|rule|"
-    r"wrong|incorrect|false|versus|vs|"
-    r"at (?:least|most)|up to|beyond|(?:more|less|other|higher|lower|rather) than)\b|n['’]t\b|[?不没未非无]"
-)
-
-
 def described(reply: str, options: tuple[str, ...]) -> str | None:
     """Returns the one option all of whose words a sentence has in any order, where no word of it is another's alone.
 
@@ -227,9 +223,6 @@ def _by_last_number(said: list[str], words: Mapping[str, list[str]]) -> set[str]
     if len(numbers) != 1 or not nouns or not {*said} <= known:
         return set()
     return {option for option, each in words.items() if _NUMBERS.get(each[-1], each[-1]) in numbers}
-
-
-_SIDES = frozenset(("left", "right", "upper", "lower", "center"))
 
 
 def _stands_alone(word: str, said: list[str]) -> bool:

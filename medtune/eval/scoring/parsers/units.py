@@ -62,6 +62,10 @@ _OTHERS: Sequence[tuple[str, int, str, str]] = (
 Unit = tuple[tuple[tuple[str, int], ...], Fraction]
 """What a unit measures, as pairs of a quantity and its power, and its size."""
 
+_END = r"(?![a-zμ])"
+_PER = re.compile(r"\s?(?:/|per\b|pro\b)\s?")
+_OF_WORD = "word: "
+
 
 def _table() -> dict[str, tuple[str, int, Fraction]]:
     found = {
@@ -78,7 +82,6 @@ def _table() -> dict[str, tuple[str, int, Fraction]]:
 
 
 _SIZES = _table()
-_END = r"(?![a-zμ])"
 
 
 def _pattern(name: str) -> str:
@@ -93,7 +96,6 @@ _FACTOR = re.compile(
     r"(?:(?:\s?(?:\^|\*\*)\s?)?(?P<digit>[23])(?![.,]?\d)|"
     r"\s(?:(?P<squared>squared|carres?|cuadrados?|quadrat[oi])|(?P<cubed>cubed|cubes?|cubicos?|cub[oi]|cubic[oi]))\b)?"
 )
-_PER = re.compile(r"\s?(?:/|per\b|pro\b)\s?")
 
 
 def unit_at(text: str, start: int) -> tuple[Unit | None, int]:
@@ -121,9 +123,6 @@ def _is_inch(text: str, found: re.Match[str]) -> bool:
     if found["name"] == '"':
         return text.count('"', 0, found.start("name")) % 2 == 0
     return re.match(r"\s*(?:[.,;:!?)\]x×=]|\Z|\n|[23^])", text[found.end("name") :]) is not None
-
-
-_OF_WORD = "word: "
 
 
 def asked_unit(unit: str) -> Unit:

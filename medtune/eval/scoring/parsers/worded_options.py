@@ -146,6 +146,47 @@ _BRITISH = re.compile(r"(?<=[a-z]{3})our(?=s?\b)|ae(?=[a-z])|\boe(?=[ds])|(?<=\b
 """What American spelling writes otherwise: tumour, haemorrhage, oedema, foetal, diarrhoea."""
 _DEGREES = re.compile(r"(?<=\d)\s*°(?!\s*[cf]\b)")
 
+_ALSO_DENIED = re.compile(rf"(?P<no>{_PLACE.pattern})(?:\s*,\s*\w+){{0,3}},?\s+n?or\s+\w+")
+"""What an option that denies is said with: "no fracture or dislocation"."""
+_JUDGED = re.compile(
+    r"\b(?:(?:most|best|rather)\b|favou?rs?\b|consistent with\b|compatible with\b|suggests?\b|i (?:would|lean)\b|"
+    r"i['’]d\b|likely\b|in keeping with\b)"
+)
+"""What a reply concludes in spite of its doubt: "I cannot be sure, but it is most consistent with ..."."""
+_DESCRIBED = re.compile(
+    rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|"
+    rf"shows?|"
+    r"lacks?|contains?|causes?|produces?|looks?|tends?)\b"
+)
+"""What is said of a kind of thing, beside what the picture shows."""
+_LATTER = re.compile(
+    rf"\b(?:between\s+)?{_WORD_BEFORE}(?P<first>{_PLACE.pattern})\s+(?:and|or|vs\.?|"
+    rf"versus)\s+{_WORD_BEFORE}(?P<last>{_PLACE.pattern})"
+    r"[^.;\n]{0,60}?\bthe (?P<which>latter|former|first|second)\b(?: one)?"
+)
+_EXCLUDED = re.compile(
+    r"(?:,?\s*\b(?:and|thus|thereby|which|so it)\s+)*(?:\b(?:excludes?|excluding|rules? out|ruling out|argues? "
+    r"against|speaks? against)\s+"
+    rf"{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}(?:(?:\s*,\s*|\s+(?:and|or)\s+){_WORD_BEFORE}{_PLACE.pattern})*))"
+)
+"""What the picture excludes, beside what it shows."""
+_DENIED_OF_PART = re.compile(
+    rf"(?P<no>{_PLACE.pattern})\s+(?:(?:is|was)\s+)?(?:(?:seen|visible|present)\s+)?(?:on|in|"
+    rf"at)\s+(?:the\s+)?{_PLACE.pattern}(?:\s+side)?"
+)
+"""What is absent from a part that is itself an option: "no effusion on the left"."""
+_LETTER_BEHIND = re.compile(
+    rf"(?P<place>{_PLACE.pattern})[ \t]*[(\[][ \t]*(?:(?:the\s+)?(?:option|choice|answer|letter|opci[oó]n|antwort|"
+    rf"réponse|вариант|选项)\s*)?"
+    r"(?P<letter>[a-z])\s*[)\]]"
+)
+_NO_KIND_OF = re.compile(
+    r"\bno (?:(?:signs?|evidence) of (?:an? )?|"
+    r"(?!large|big|signif|massive|further|other|more|addition|longer|second|only)(?P<kind>[a-z]+) )"
+    r"(?=(?P<thing>[a-z]+)\b)"
+)
+"""What is said to be absent with a word more than in an option: "no diabetic retinopathy", "no sign of a tumor"."""
+
 
 def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False) -> set[str] | None:
     """Returns the options whose words stand in sentences that neither negate nor ask; None if there are none.
@@ -195,21 +236,6 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
         told = set(range(len(words))) - denied
     found = {option for option in options if words.index(plain_words(option)) in told}
     return found if found and not told & denied else None
-
-
-_ALSO_DENIED = re.compile(rf"(?P<no>{_PLACE.pattern})(?:\s*,\s*\w+){{0,3}},?\s+n?or\s+\w+")
-"""What an option that denies is said with: "no fracture or dislocation"."""
-_JUDGED = re.compile(
-    r"\b(?:(?:most|best|rather)\b|favou?rs?\b|consistent with\b|compatible with\b|suggests?\b|i (?:would|lean)\b|"
-    r"i['’]d\b|likely\b|in keeping with\b)"
-)
-"""What a reply concludes in spite of its doubt: "I cannot be sure, but it is most consistent with ..."."""
-_DESCRIBED = re.compile(
-    rf"\W*(?:an?\s+)?{_PLACE.pattern}(?:\s+(?:and|or)\s+{_PLACE.pattern})*\s+(?:ha(?:s|ve)(?!\s+(?:been|\w+ed)\b)|"
-    rf"shows?|"
-    r"lacks?|contains?|causes?|produces?|looks?|tends?)\b"
-)
-"""What is said of a kind of thing, beside what the picture shows."""
 
 
 def _places(text: str) -> set[int]:
@@ -266,29 +292,6 @@ def _stands_near(found: re.Match[str], places: Sequence[int]) -> bool:
     return any(len(gap) <= _LONGEST_GAP and len(gap.split()) <= _MOST_BETWEEN for gap in gaps)
 
 
-_LATTER = re.compile(
-    rf"\b(?:between\s+)?{_WORD_BEFORE}(?P<first>{_PLACE.pattern})\s+(?:and|or|vs\.?|"
-    rf"versus)\s+{_WORD_BEFORE}(?P<last>{_PLACE.pattern})"
-    r"[^.;\n]{0,60}?\bthe (?P<which>latter|former|first|second)\b(?: one)?"
-)
-_EXCLUDED = re.compile(
-    r"(?:,?\s*\b(?:and|thus|thereby|which|so it)\s+)*(?:\b(?:excludes?|excluding|rules? out|ruling out|argues? "
-    r"against|speaks? against)\s+"
-    rf"{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}(?:(?:\s*,\s*|\s+(?:and|or)\s+){_WORD_BEFORE}{_PLACE.pattern})*))"
-)
-"""What the picture excludes, beside what it shows."""
-_DENIED_OF_PART = re.compile(
-    rf"(?P<no>{_PLACE.pattern})\s+(?:(?:is|was)\s+)?(?:(?:seen|visible|present)\s+)?(?:on|in|"
-    rf"at)\s+(?:the\s+)?{_PLACE.pattern}(?:\s+side)?"
-)
-"""What is absent from a part that is itself an option: "no effusion on the left"."""
-_LETTER_BEHIND = re.compile(
-    rf"(?P<place>{_PLACE.pattern})[ \t]*[(\[][ \t]*(?:(?:the\s+)?(?:option|choice|answer|letter|opci[oó]n|antwort|"
-    rf"réponse|вариант|选项)\s*)?"
-    r"(?P<letter>[a-z])\s*[)\]]"
-)
-
-
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _turned(options: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Returns patterns of options with what they have behind another one's words in front: "post-contrast T1"."""
@@ -336,14 +339,6 @@ def _with_places(text: str, options: tuple[str, ...]) -> str:
         if each in on_one_line:
             said = _pattern(each).sub(f" {chr(_FIRST_PLACE + words.index(each))} ", said)
     return said
-
-
-_NO_KIND_OF = re.compile(
-    r"\bno (?:(?:signs?|evidence) of (?:an? )?|"
-    r"(?!large|big|signif|massive|further|other|more|addition|longer|second|only)(?P<kind>[a-z]+) )"
-    r"(?=(?P<thing>[a-z]+)\b)"
-)
-"""What is said to be absent with a word more than in an option: "no diabetic retinopathy", "no sign of a tumor"."""
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)

@@ -51,40 +51,6 @@ _INTRODUCED = re.compile(
     r"(?:it['’]s|(?:it|this|that)\s+is|(?:these|they|those)\s+are|there\s+(?:is|are))\s+(?=\S)", re.I
 )
 
-
-def read_answer(reply: str) -> str | None:
-    r"""Returns the part of a reply that is its answer; None where it has none, or marks several different ones.
-
-    Thoughts do not count. Where the reply marks its answer (<answer> tags, \boxed{}, a JSON field), that is it. Else it
-    is the sentence behind the last "answer is" or "Answer:", and without these words it is the whole reply.
-
-    >>> [read_answer(reply) for reply in ("Liver.", "It lies low. The answer is: the liver. It is large.", "")]
-    ['Liver.', 'the liver.', None]
-    >>> read_answer("答案：是的"), read_answer("答案是肝脏")
-    ('是的', '肝脏')
-    >>> read_answer(r"<think>Spleen?</think> \boxed{\text{liver}}"), read_answer("The answer is not liver")
-    ('liver', 'not liver')
-    """
-    text = after_thoughts(plain_characters(reply))
-    marked = {normalised(each): each for each in marked_answers(text)}
-    if len(marked) > 1:
-        return None
-    said = without_emphasis(next(iter(marked.values()), text)).strip()
-    statements = list(_STATED.finditer(said))
-    if statements and (rest := said[statements[-1].end() :].strip()):
-        said = _SENTENCE_END.split(rest)[0].strip()
-    return said or None
-
-
-def without_introduction(answer: str) -> str:
-    """Returns an answer without the words "it is", "this is", "there are" or the like at its beginning.
-
-    >>> [without_introduction(answer) for answer in ("It's the liver.", "There is no mass", "It is")]
-    ['the liver.', 'no mass', 'It is']
-    """
-    return _INTRODUCED.sub("", answer, count=1) if _INTRODUCED.match(answer) else answer
-
-
 _SAID = {
     "yes": "yes yeah yep yup y true correct ja oui si sí sim indeed absolutely definitely certainly probably likely "
     "affirmative of_course that_is_right that's_right that_is_correct i_think_so i_believe_so it_seems_so "
@@ -105,13 +71,6 @@ _STATES = {
     "yes": "positive present visible 阳性",
     "no": "negative absent there_is_none not_present not_visible not_seen 阴性",
 }
-
-
-def _listed(words: Mapping[str, str]) -> dict[str, str]:
-    return {normalised(word.replace("_", " ")): told for told, each in words.items() for word in each.split()}
-
-
-_WORDS, _STATE = _listed(_SAID), _listed(_STATES)
 _STOPS = r"[,.;:!–—、，。،।]"
 _FOREIGN = (
     (
@@ -210,6 +169,172 @@ _SMALL = frozenset(
     )
 )
 _PRIVATE = "\ue000"
+_POLITE = re.compile(
+    r"\A\W*(?:certainly|sure|of course|absolutely|great question|good question|thank you|thanks|hello|"
+    r"hi)\b[^!.,:;\n]{0,30}!\s+(?=\w+\s+\w+)"
+)
+"""What a reply begins with before it answers: "Certainly! After reviewing the image, ..."."""
+_REGRETS = re.compile(
+    r"\W*(?:unfortunately|sadly|fortunately|luckily|thankfully|certainly|definitely|clearly|apparently|obviously|"
+    r"of course|surely|absolutely|"
+    r"probably|most likely|likely|evidently)\s+not\b\s*(?:[.,;:!–—-]|\Z)"
+)
+_OF_BOTH = re.compile(r"\b(?:both|all|each|every)\b")
+_ONLY_ONE = re.compile(
+    r"\W*(?:no, )?(?:(?:only|just) (?:the |its |his |her )?(?:left|right|first|second|upper|lower|one)\b|"
+    r"one of (?:them|the)\b)(?!.*\bboth\b)"
+)
+_CONFINED = re.compile(r"\b(?:confined|limited|restricted|only|exclusively|solely)\b")
+_NOT_ONLY = re.compile(
+    r"\bnot (?:only|just|merely|simply)\s+(?:(?P<is>is|are|was|were) (?P<what>there|it|this|that)\b)?"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:yes|no)\b\W{1,4}(?:(?:well|actually|sorry|rather|i mean|correction|or rather|oh|hmm|scratch "
+    r"that)\b\W{1,4}){1,3}(?P<then>yes|no)\b"
+)
+_NO_LONGER = re.compile(
+    r"\W*(?:(?:it is |they are )?(?:not (?:any ?more|yet|at present|currently|now)|no longer(?: (?:present|visible|"
+    r"seen))?))\b\s*(?:[.,;:!–—-]|\Z)"
+)
+_THERE_IS = re.compile(r"\W*(?:there (?:is|are)|i (?:can )?see)\b")
+_ABNORMAL_OF = (
+    (
+        re.compile(r"\b(?:lungs?|lung fields?)\b"),
+        re.compile(
+            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
+            r"mass(?:es)?|pneumonia|airspace disease|"
+            r"ground[- ]glass|cavit(?:y|ies|ation)|cavitary|emphysema|fibrosis)\b"
+        ),
+    ),
+    (
+        re.compile(
+            r"\bnormal (?:\w+ ){0,2}(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
+            r"ecg|mammogram|fundus|picture|appearance)\b|"
+            r"\b(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
+            r"mammogram)\b[^?]{0,20}\bnormal\b"
+        ),
+        re.compile(
+            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
+            r"mass(?:es)?|pneumonia|cavit(?:y|ies|ation)|"
+            r"cavitary|lesions?|effusions?|pneumothorax|fractures?|hemorrhages?|haemorrhages?|infarct(?:ion)?|"
+            r"tumou?rs?|cardiomegaly|enlarged|abnormal\w*|"
+            r"patholog\w+|dislocat\w+|hydrocephalus|thickening|obstruction|dilat\w+)\b"
+        ),
+    ),
+)
+"""What a question calls normal, and what is not there if it is."""
+_EARLIER = re.compile(r"\b(?:before|earlier|once|removed|no longer|in the past)\b")
+_NOT_ENLARGED = re.compile(
+    r"\W*(?:the |its |it |they )?(?:\w+ ){0,3}(?:is|are|appears?|looks?|does|do)(?:n['’]t| not) (?:appear |look |"
+    r"seem )?(?:to be )?(?:\w+ly )?"
+    r"(?:enlarged|abnormal|dilated|thickened|increased|decreased|displaced|deformed|narrowed|swollen)\W*"
+)
+_CLEAR_LUNGS = re.compile(
+    r"\W*(?:the |both |his |her )*(?:lungs?|lung fields)(?: fields)? (?:is|are|appears?|looks?|remains?) (?:both |"
+    r"entirely |completely |bilaterally )?clear"
+    r"(?: (?:bilaterally|on both sides|throughout))?\W*"
+)
+_IN_PICTURE = re.compile(
+    r"\b(?:in|on) (?:this|the) (?:\w+ ){0,2}(?:image|picture|scan|mri|ct|x-?ray|radiograph|film|slice|view|"
+    r"ultrasound|photo\w*|mammogram)\b|"
+    r"\A\W*is there (?:an? |any )?\w+\W*\Z"
+)
+_NEGATIVE_FOR = re.compile(r"\W*(?:negative for|no (?:evidence|signs?) of|free of) (?P<what>[^.,;:!?\n]+)\W*")
+_NOTHING_ABNORMAL = re.compile(
+    r"\W*(?:(?:there is|i (?:can )?(?:see|find)|it shows|this shows|shows) )?nothing (?:\w+ly )?"
+    r"(?:abnormal|wrong|unusual|remarkable|suspicious|pathological|of note|to worry about)(?: (?:about|with|in|on|"
+    r"here)\b[\w ]{0,30})?\W*"
+)
+_IS_SAID = re.compile(r"\b(?:is|are|lies|appears?|looks?|seems?|sits|remains?|in)\b")
+_WHOLE_WORD = re.compile(r"[a-z]+")
+_OF_ONE = re.compile(r"\W*(?:is|are|was|were)\s+(?:the|this|it|these|that|those|both)\b(?!\s+any)")
+_HEDGED = re.compile(
+    r"\?|\b(?:probabilit\w+|likelihood|chances?|odds|risk|might|may|could|possibl[ey]|perhaps|maybe|if|whether|"
+    r"suspect\w*|suspicious|questionable|borderline|"
+    r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
+    r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
+)
+_NORMAL = re.compile(r"\b(?:normal|unremarkable|healthy|clear|intact)\b")
+_ONE_SIDE = frozenset(("left", "right"))
+_NOTHING_FOUND = re.compile(
+    r"\A\W*(?:there (?:is|are) )?(?:no|without)\b(?: (?:evidence|signs?) of)?(?: \w+){0,2} "
+    r"(?:abnormal\w*|\w+megaly|enlarge\w+|dilat\w+|patholog\w+|disease|defects?|deformit\w+)(?: (?:is|are) \w+)?\W*\Z"
+)
+_POLES_IN_WORDS = (
+    (
+        "correct correctly appropriate appropriately satisfactory adequate adequately proper properly",
+        "malpositioned misplaced incorrect incorrectly inappropriate wrong wrongly suboptimal inadequate malposition",
+    ),
+)
+_POLES = tuple((frozenset(one.split()), frozenset(other.split())) for one, other in _POLES_IN_WORDS)
+_OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
+    (frozenset(one.split()), frozenset(other.split()))
+    for one, other in (
+        ("left", "right"), ("upper superior top", "lower inferior bottom"), ("anterior", "posterior"),
+        ("medial", "lateral"),
+        ("normal", "abnormal enlarged dilated increased decreased thickened cardiomegaly"), ("benign", "malignant"),
+        ("acute", "chronic"), ("solid", "cystic"), ("unilateral", "bilateral"), ("male", "female"), ("large", "small"),
+        ("regular smooth circumscribed", "irregular spiculated microlobulated indistinct"),
+        ("symmetric symmetrical", "asymmetric asymmetrical"),
+        ("larger greater bigger more", "smaller less fewer"), ("longer", "shorter"), ("higher", "lower"),
+        ("midline central centrally", "deviated shifted displaced eccentric"),
+        ("patent", "occluded thrombosed obstructed"),
+        ("intact", "torn ruptured disrupted broken"), ("sharp", "blunted obscured blurred"), ("expanded", "collapsed"),
+        ("homogeneous", "heterogeneous inhomogeneous"), ("hyperdense", "hypodense"), ("hyperintense", "hypointense"),
+        *(_POLES_IN_WORDS),
+        ("proximal", "distal"), ("open", "closed"), ("single solitary", "multiple"),
+    )
+)  # fmt: skip
+_DEGREES = frozenset(
+    _WHOLE_WORD.findall(
+        "small tiny mild moderate minimal trace large massive subtle new obvious clear likely "
+        "mildly moderately slightly minimally"
+    )
+)
+_BESIDE = _DEGREES | frozenset(_WHOLE_WORD.findall("left right bilateral mm cm"))
+_DISTINCT = (
+    frozenset().union(*(one | other for one, other in _OPPOSITES)) | _BESIDE | {"severe", "severely", "markedly", "old"}
+)
+
+
+def read_answer(reply: str) -> str | None:
+    r"""Returns the part of a reply that is its answer; None where it has none, or marks several different ones.
+
+    Thoughts do not count. Where the reply marks its answer (<answer> tags, \boxed{}, a JSON field), that is it. Else it
+    is the sentence behind the last "answer is" or "Answer:", and without these words it is the whole reply.
+
+    >>> [read_answer(reply) for reply in ("Liver.", "It lies low. The answer is: the liver. It is large.", "")]
+    ['Liver.', 'the liver.', None]
+    >>> read_answer("答案：是的"), read_answer("答案是肝脏")
+    ('是的', '肝脏')
+    >>> read_answer(r"<think>Spleen?</think> \boxed{\text{liver}}"), read_answer("The answer is not liver")
+    ('liver', 'not liver')
+    """
+    text = after_thoughts(plain_characters(reply))
+    marked = {normalised(each): each for each in marked_answers(text)}
+    if len(marked) > 1:
+        return None
+    said = without_emphasis(next(iter(marked.values()), text)).strip()
+    statements = list(_STATED.finditer(said))
+    if statements and (rest := said[statements[-1].end() :].strip()):
+        said = _SENTENCE_END.split(rest)[0].strip()
+    return said or None
+
+
+def without_introduction(answer: str) -> str:
+    """Returns an answer without the words "it is", "this is", "there are" or the like at its beginning.
+
+    >>> [without_introduction(answer) for answer in ("It's the liver.", "There is no mass", "It is")]
+    ['the liver.', 'no mass', 'It is']
+    """
+    return _INTRODUCED.sub("", answer, count=1) if _INTRODUCED.match(answer) else answer
+
+
+def _listed(words: Mapping[str, str]) -> dict[str, str]:
+    return {normalised(word.replace("_", " ")): told for told, each in words.items() for word in each.split()}
+
+
+_WORDS, _STATE = _listed(_SAID), _listed(_STATES)
 
 
 def is_yes_no(question: Question) -> bool:
@@ -311,65 +436,6 @@ def _verdict(said: str) -> str | None:
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
-_POLITE = re.compile(
-    r"\A\W*(?:certainly|sure|of course|absolutely|great question|good question|thank you|thanks|hello|"
-    r"hi)\b[^!.,:;\n]{0,30}!\s+(?=\w+\s+\w+)"
-)
-"""What a reply begins with before it answers: "Certainly! After reviewing the image, ..."."""
-_REGRETS = re.compile(
-    r"\W*(?:unfortunately|sadly|fortunately|luckily|thankfully|certainly|definitely|clearly|apparently|obviously|"
-    r"of course|surely|absolutely|"
-    r"probably|most likely|likely|evidently)\s+not\b\s*(?:[.,;:!–—-]|\Z)"
-)
-_OF_BOTH = re.compile(r"\b(?:both|all|each|every)\b")
-_ONLY_ONE = re.compile(
-    r"\W*(?:no, )?(?:(?:only|just) (?:the |its |his |her )?(?:left|right|first|second|upper|lower|one)\b|"
-    r"one of (?:them|the)\b)(?!.*\bboth\b)"
-)
-_CONFINED = re.compile(r"\b(?:confined|limited|restricted|only|exclusively|solely)\b")
-_NOT_ONLY = re.compile(
-    r"\bnot (?:only|just|merely|simply)\s+(?:(?P<is>is|are|was|were) (?P<what>there|it|this|that)\b)?"
-)
-_TAKEN_BACK = re.compile(
-    r"\b(?:yes|no)\b\W{1,4}(?:(?:well|actually|sorry|rather|i mean|correction|or rather|oh|hmm|scratch "
-    r"that)\b\W{1,4}){1,3}(?P<then>yes|no)\b"
-)
-_NO_LONGER = re.compile(
-    r"\W*(?:(?:it is |they are )?(?:not (?:any ?more|yet|at present|currently|now)|no longer(?: (?:present|visible|"
-    r"seen))?))\b\s*(?:[.,;:!–—-]|\Z)"
-)
-_THERE_IS = re.compile(r"\W*(?:there (?:is|are)|i (?:can )?see)\b")
-_ABNORMAL_OF = (
-    (
-        re.compile(r"\b(?:lungs?|lung fields?)\b"),
-        re.compile(
-            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
-            r"mass(?:es)?|pneumonia|airspace disease|"
-            r"ground[- ]glass|cavit(?:y|ies|ation)|cavitary|emphysema|fibrosis)\b"
-        ),
-    ),
-    (
-        re.compile(
-            r"\bnormal (?:\w+ ){0,2}(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
-            r"ecg|mammogram|fundus|picture|appearance)\b|"
-            r"\b(?:x-?ray|radiograph|film|scan|study|image|examination|exam|ct|mri|ultrasound|"
-            r"mammogram)\b[^?]{0,20}\bnormal\b"
-        ),
-        re.compile(
-            r"\b(?:opacit(?:y|ies)|opacification|consolidations?|nodules?|infiltrates?|atelectas[ie]s|edema|"
-            r"mass(?:es)?|pneumonia|cavit(?:y|ies|ation)|"
-            r"cavitary|lesions?|effusions?|pneumothorax|fractures?|hemorrhages?|haemorrhages?|infarct(?:ion)?|"
-            r"tumou?rs?|cardiomegaly|enlarged|abnormal\w*|"
-            r"patholog\w+|dislocat\w+|hydrocephalus|thickening|obstruction|dilat\w+)\b"
-        ),
-    ),
-)
-"""What a question calls normal, and what is not there if it is."""
-
-
-_EARLIER = re.compile(r"\b(?:before|earlier|once|removed|no longer|in the past)\b")
-
-
 def _is_abnormal(said: str, asked: str) -> bool:
     """Returns whether a reply names a finding that a normal lung, or a normal picture, has not."""
     if NEGATION.search(asked) or not _NORMAL.search(asked) or _HEDGED.search(said) or _EARLIER.search(said):
@@ -397,13 +463,6 @@ def _is_only_elsewhere(said: str, asked: str) -> bool:
     return bool(is_confined) and _is_elsewhere(said, asked) and bool(head) and head <= {*_content(said)}
 
 
-_NOT_ENLARGED = re.compile(
-    r"\W*(?:the |its |it |they )?(?:\w+ ){0,3}(?:is|are|appears?|looks?|does|do)(?:n['’]t| not) (?:appear |look |"
-    r"seem )?(?:to be )?(?:\w+ly )?"
-    r"(?:enlarged|abnormal|dilated|thickened|increased|decreased|displaced|deformed|narrowed|swollen)\W*"
-)
-
-
 def _is_not_enlarged(said: str, asked: str) -> bool:
     """Returns whether a reply to a question about something normal only denies that it is enlarged or the like."""
     return (
@@ -417,13 +476,6 @@ def _is_clear(said: str, asked: str) -> bool:
     return finding is not None and _THERE.match(asked) is not None and _CLEAR_LUNGS.fullmatch(said) is not None
 
 
-_CLEAR_LUNGS = re.compile(
-    r"\W*(?:the |both |his |her )*(?:lungs?|lung fields)(?: fields)? (?:is|are|appears?|looks?|remains?) (?:both |"
-    r"entirely |completely |bilaterally )?clear"
-    r"(?: (?:bilaterally|on both sides|throughout))?\W*"
-)
-
-
 def _is_negative_for(said: str, asked: str) -> bool:
     found = _NEGATIVE_FOR.fullmatch(said)
     return (
@@ -431,14 +483,6 @@ def _is_negative_for(said: str, asked: str) -> bool:
         and not _TURNED.search(asked)
         and bool({*stems(found["what"])} & {*stems(" ".join(_content(asked)))})
     )
-
-
-_IN_PICTURE = re.compile(
-    r"\b(?:in|on) (?:this|the) (?:\w+ ){0,2}(?:image|picture|scan|mri|ct|x-?ray|radiograph|film|slice|view|"
-    r"ultrasound|photo\w*|mammogram)\b|"
-    r"\A\W*is there (?:an? |any )?\w+\W*\Z"
-)
-_NEGATIVE_FOR = re.compile(r"\W*(?:negative for|no (?:evidence|signs?) of|free of) (?P<what>[^.,;:!?\n]+)\W*")
 
 
 def _contradicts(said: str, verdict: str, asked: str) -> bool:
@@ -543,13 +587,6 @@ def _is_normal(said: str, asked: str) -> bool:
     return is_single and _NORMAL.search(asked) is not None and says_so is not None
 
 
-_NOTHING_ABNORMAL = re.compile(
-    r"\W*(?:(?:there is|i (?:can )?(?:see|find)|it shows|this shows|shows) )?nothing (?:\w+ly )?"
-    r"(?:abnormal|wrong|unusual|remarkable|suspicious|pathological|of note|to worry about)(?: (?:about|with|in|on|"
-    r"here)\b[\w ]{0,30})?\W*"
-)
-
-
 def _opposes(said: str, asked: str) -> bool:
     if not _OF_ONE.match(asked) or _CLAUSES.search(said.strip(" .!")) or _HEDGED.search(said):
         return False
@@ -577,63 +614,9 @@ def _agrees(said: str, asked: str) -> bool:
     return found
 
 
-_IS_SAID = re.compile(r"\b(?:is|are|lies|appears?|looks?|seems?|sits|remains?|in)\b")
-
-
 def _content(text: str) -> list[str]:
     kept = [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
     return [word[:-1] if word.endswith("ed") else word for word in kept]
-
-
-_WHOLE_WORD = re.compile(r"[a-z]+")
-_OF_ONE = re.compile(r"\W*(?:is|are|was|were)\s+(?:the|this|it|these|that|those|both)\b(?!\s+any)")
-_HEDGED = re.compile(
-    r"\?|\b(?:probabilit\w+|likelihood|chances?|odds|risk|might|may|could|possibl[ey]|perhaps|maybe|if|whether|"
-    r"suspect\w*|suspicious|questionable|borderline|"
-    r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
-    r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
-)
-_NORMAL = re.compile(r"\b(?:normal|unremarkable|healthy|clear|intact)\b")
-_ONE_SIDE = frozenset(("left", "right"))
-_NOTHING_FOUND = re.compile(
-    r"\A\W*(?:there (?:is|are) )?(?:no|without)\b(?: (?:evidence|signs?) of)?(?: \w+){0,2} "
-    r"(?:abnormal\w*|\w+megaly|enlarge\w+|dilat\w+|patholog\w+|disease|defects?|deformit\w+)(?: (?:is|are) \w+)?\W*\Z"
-)
-_POLES_IN_WORDS = (
-    (
-        "correct correctly appropriate appropriately satisfactory adequate adequately proper properly",
-        "malpositioned misplaced incorrect incorrectly inappropriate wrong wrongly suboptimal inadequate malposition",
-    ),
-)
-_POLES = tuple((frozenset(one.split()), frozenset(other.split())) for one, other in _POLES_IN_WORDS)
-_OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
-    (frozenset(one.split()), frozenset(other.split()))
-    for one, other in (
-        ("left", "right"), ("upper superior top", "lower inferior bottom"), ("anterior", "posterior"),
-        ("medial", "lateral"),
-        ("normal", "abnormal enlarged dilated increased decreased thickened cardiomegaly"), ("benign", "malignant"),
-        ("acute", "chronic"), ("solid", "cystic"), ("unilateral", "bilateral"), ("male", "female"), ("large", "small"),
-        ("regular smooth circumscribed", "irregular spiculated microlobulated indistinct"),
-        ("symmetric symmetrical", "asymmetric asymmetrical"),
-        ("larger greater bigger more", "smaller less fewer"), ("longer", "shorter"), ("higher", "lower"),
-        ("midline central centrally", "deviated shifted displaced eccentric"),
-        ("patent", "occluded thrombosed obstructed"),
-        ("intact", "torn ruptured disrupted broken"), ("sharp", "blunted obscured blurred"), ("expanded", "collapsed"),
-        ("homogeneous", "heterogeneous inhomogeneous"), ("hyperdense", "hypodense"), ("hyperintense", "hypointense"),
-        *(_POLES_IN_WORDS),
-        ("proximal", "distal"), ("open", "closed"), ("single solitary", "multiple"),
-    )
-)  # fmt: skip
-_DEGREES = frozenset(
-    _WHOLE_WORD.findall(
-        "small tiny mild moderate minimal trace large massive subtle new obvious clear likely "
-        "mildly moderately slightly minimally"
-    )
-)
-_BESIDE = _DEGREES | frozenset(_WHOLE_WORD.findall("left right bilateral mm cm"))
-_DISTINCT = (
-    frozenset().union(*(one | other for one, other in _OPPOSITES)) | _BESIDE | {"severe", "severely", "markedly", "old"}
-)
 
 
 def parse_closed(reply: str, question: Question) -> str | None:

@@ -58,6 +58,47 @@ from medtune.models.weights.releases.release_folder import (
 )
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
+TIME_SENTENCE = "Frames shown of {seconds} seconds of video: {frames}, at {times}."
+"""medtune's own words behind a video, for folders that do not hold the published ones."""
+POOL_STRIDE = 2
+IMAGE, VIDEO = "<image>", "<video>"
+CHAT_TEMPLATE = (
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>\n{% elif part['type'] == 'video' %}<video>\n"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""medtune's own template, in the format of the conversation "qwen_1_5" with which the checkpoint was trained."""
+_MEAN = _STD = (0.5, 0.5, 0.5)
+"""The mean and standard deviation of SigLIP's pixels. OneVision's processor would take CLIP's by default."""
+SO400M: Mapping[str, Any] = {
+    "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,
+    "num_attention_heads": 16, "image_size": 384, "patch_size": 14, "vision_use_head": False,
+}  # fmt: skip
+"""Sizes of google/siglip-so400m-patch14-384 without its last block, whose input LLaVA-Video takes as features."""
+_MAX_TILES = 6
+"""Largest number of tiles along a side of an image.
+
+Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6).
+"""
+_TOWER = "siglip-so400m-patch14-384"
+_EMBEDDINGS = "model.embed_tokens.weight"
+_FILES = ("*.safetensors",)
+_LAID_OUT: Mapping[str, object] = {
+    "mm_newline_position": "grid",
+    "mm_spatial_pool_mode": "bilinear",
+    "mm_spatial_pool_stride": 2,
+    "mm_projector_type": "mlp2x_gelu",
+    "mm_patch_merge_type": "spatial_unpad",
+    "image_aspect_ratio": "anyres_max_9",
+}
+"""Settings of config.json for which the code here is made; a folder with other settings is refused."""
+_SIZES = (
+    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "max_position_embeddings", "rms_norm_eps", "bos_token_id", "eos_token_id",
+)  # fmt: skip
+
 
 def family() -> Family:
     """Returns the family."""
@@ -71,10 +112,6 @@ def family() -> Family:
         video=partial(as_video, names=("pixel_values_videos",)),
         one_item=True,
     )
-
-
-TIME_SENTENCE = "Frames shown of {seconds} seconds of video: {frames}, at {times}."
-"""medtune's own words behind a video, for folders that do not hold the published ones."""
 
 
 def writer(processor: Any, *, time_sentence: str = TIME_SENTENCE) -> Any:
@@ -105,20 +142,6 @@ def _when(times_s: Sequence[float], sentence: str) -> str:
     """
     times = ",".join(f"{time_s:.2f}s" for time_s in times_s)
     return sentence.format(seconds=f"{times_s[-1]:.2f}", frames=len(times_s), times=times)
-
-
-POOL_STRIDE = 2
-IMAGE, VIDEO = "<image>", "<video>"
-CHAT_TEMPLATE = (
-    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<image>\n{% elif part['type'] == 'video' %}<video>\n"
-    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-"""medtune's own template, in the format of the conversation "qwen_1_5" with which the checkpoint was trained."""
-_MEAN = _STD = (0.5, 0.5, 0.5)
-"""The mean and standard deviation of SigLIP's pixels. OneVision's processor would take CLIP's by default."""
 
 
 class LlavaVideoConfig(LlavaOnevisionConfig):
@@ -201,34 +224,6 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, config: LlavaVideoConfig
         vision_aspect_ratio=config.vision_aspect_ratio,
         chat_template=CHAT_TEMPLATE,
     )
-
-
-SO400M: Mapping[str, Any] = {
-    "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,
-    "num_attention_heads": 16, "image_size": 384, "patch_size": 14, "vision_use_head": False,
-}  # fmt: skip
-"""Sizes of google/siglip-so400m-patch14-384 without its last block, whose input LLaVA-Video takes as features."""
-_MAX_TILES = 6
-"""Largest number of tiles along a side of an image.
-
-Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6).
-"""
-_TOWER = "siglip-so400m-patch14-384"
-_EMBEDDINGS = "model.embed_tokens.weight"
-_FILES = ("*.safetensors",)
-_LAID_OUT: Mapping[str, object] = {
-    "mm_newline_position": "grid",
-    "mm_spatial_pool_mode": "bilinear",
-    "mm_spatial_pool_stride": 2,
-    "mm_projector_type": "mlp2x_gelu",
-    "mm_patch_merge_type": "spatial_unpad",
-    "image_aspect_ratio": "anyres_max_9",
-}
-"""Settings of config.json for which the code here is made; a folder with other settings is refused."""
-_SIZES = (
-    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-    "max_position_embeddings", "rms_norm_eps", "bos_token_id", "eos_token_id",
-)  # fmt: skip
 
 
 def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:

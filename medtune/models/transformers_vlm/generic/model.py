@@ -38,6 +38,12 @@ _TOWER_IN_DECODER: Mapping[str, dict[PartName, tuple[str, ...]]] = {
 }
 """The parts of models whose decoder holds the towers, by `model_type`."""
 
+PLAIN = (
+    "it is read by the generic entry, which gives the model's own forward one sequence a row, as nothing proves that "
+    "this architecture could share one"
+)
+WHOLE_LOGITS = "the model's own forward, by which the generic entry reads it, returns logits and not states"
+
 
 def find_parts(whole: PreTrainedModel) -> dict[PartName, tuple[str, ...]]:
     """Returns the names of each part's modules and parameters.
@@ -155,13 +161,6 @@ def _within(name: str, roots: list[str] | tuple[str, ...]) -> bool:
 def _top_of_tree(whole: PreTrainedModel) -> str:
     named = [(name, module) for name, module in whole.named_modules() if name and name.count(".") <= 2]
     return "\n".join(f"    {name}: {type(module).__name__}" for name, module in named if not name[-1].isdigit())
-
-
-PLAIN = (
-    "it is read by the generic entry, which gives the model's own forward one sequence a row, as nothing proves that "
-    "this architecture could share one"
-)
-WHOLE_LOGITS = "the model's own forward, by which the generic entry reads it, returns logits and not states"
 
 
 class GenericVlm(Model):

@@ -23,6 +23,8 @@ _TURNED = """{% set ns = namespace(turns=[]) %}{% for message in messages %}{% i
 {% set messages = ns.turns +%}"""
 """Turns the parts of a conversation into texts, for templates that take texts alone."""
 
+HF = "Take the checkpoint in transformers' own format (an -hf repository of the same authors), if there is one"
+
 
 def turns(before: str, between: str, behind: str, system: str = "") -> str:
     """Returns a chat template of texts: system, then before + question + between, then answer + behind."""
@@ -54,9 +56,6 @@ def refuse(folder: Path, key: str, found: object, hint: str) -> ValueError:
         f"{folder}/config.json: {key} is {found!r}, which transformers' own class does not know, and the code of a "
         f"checkpoint is never run. {hint}, or serve it and name it as model.endpoint"
     )
-
-
-HF = "Take the checkpoint in transformers' own format (an -hf repository of the same authors), if there is one"
 
 
 def text_fields(folder: Path, said: Mapping[str, Any], kind: str) -> dict[str, Any]:

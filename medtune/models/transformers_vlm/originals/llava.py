@@ -95,6 +95,8 @@ _LLAVA_SETTINGS: Mapping[str, tuple[object, ...]] = {
 }
 """Settings of config.json that transformers' classes know."""
 
+_MOST_TILES = 64
+
 
 def llava(folder: Path, said: Mapping[str, Any]) -> Original:
     for key, known in _LLAVA_SETTINGS.items():
@@ -185,9 +187,6 @@ def _shape(folder: Path, said: Mapping[str, Any]) -> tuple[str, str]:
     if merged == "spatial_unpad" and (ratio == "anyres" or re.fullmatch(r"anyres_max_\d+", ratio)):
         return ("llava_next" if ratio == "anyres" else "llava_onevision"), ratio
     raise refuse(folder, "image_aspect_ratio with mm_patch_merge_type", f"{ratio} with {merged}", HF)
-
-
-_MOST_TILES = 64
 
 
 def _pinpoints(folder: Path, told: object, side: int) -> list[list[int]]:

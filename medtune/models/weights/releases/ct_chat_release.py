@@ -54,6 +54,13 @@ KEY_MAP = KeyMap(
     ),
 )
 
+PROJECTOR_FILE = "non_lora_trainables.bin"
+LANGUAGE_FOLDER = "language"
+_ADAPTER, _ADAPTER_FILES = "adapter_config.json", ("adapter_model.safetensors", "adapter_model.bin")
+_LANGUAGE = "the language model of CT-CHAT"
+_ROWS = re.compile(r"(?:base_model\.model\.)?(?:model\.)?(model\.embed_tokens|lm_head)\.weight")
+_HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+
 
 def _tower(prefix: str) -> KeyMap:
     stack = prefix + r"enc_(spatial|temporal)_transformer\."
@@ -105,12 +112,6 @@ VISUAL_ENCODER = _tower("")
 
 
 TOWER_FILES = (("CT-CLIP_v2.pt", CT_CLIP), ("clip_visual_encoder.pth", VISUAL_ENCODER))
-PROJECTOR_FILE = "non_lora_trainables.bin"
-LANGUAGE_FOLDER = "language"
-_ADAPTER, _ADAPTER_FILES = "adapter_config.json", ("adapter_model.safetensors", "adapter_model.bin")
-_LANGUAGE = "the language model of CT-CHAT"
-_ROWS = re.compile(r"(?:base_model\.model\.)?(?:model\.)?(model\.embed_tokens|lm_head)\.weight")
-_HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
 class _ReleaseFiles(NamedTuple):

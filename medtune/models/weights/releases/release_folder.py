@@ -21,6 +21,12 @@ SMALL = ("*.json", "*.model", "*.txt", "*.jinja", "*.md")
 INDEX = "model.safetensors.index.json"
 _ARCHIVES = ("*.z[0-9][0-9]", "*.zip", "zip.z*", "*.zip.[0-9]*", "*.7z*")
 
+_CONVERSATION = ("conversation.py", "llava/conversation.py")
+_CARD = "README.md"
+_SHOWN = 200
+_CONTROL = re.compile(r"^<\|begin_of_text\|>|<\|start_header_id\|>system<\|end_header_id\|>\n\n|<\|eot_id\|>$")
+_CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
 
 def release_folder(
     where: str | None, what: str, patterns: Sequence[str] | None = None, *, revision: str | None = None
@@ -60,13 +66,6 @@ def weight_files(folder: Path, patterns: Sequence[str], what: str) -> list[Path]
             "`cat PART... > whole.zip`, and unpack it there with `unzip whole.zip`"
         )
     raise FileNotFoundError(f"{folder}: no {' or '.join(patterns)}, which is where {what} should be{packed}")
-
-
-_CONVERSATION = ("conversation.py", "llava/conversation.py")
-_CARD = "README.md"
-_SHOWN = 200
-_CONTROL = re.compile(r"^<\|begin_of_text\|>|<\|start_header_id\|>system<\|end_header_id\|>\n\n|<\|eot_id\|>$")
-_CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class Words(NamedTuple):

@@ -33,6 +33,64 @@ COLUMNS = (
 )  # fmt: skip
 CaseCell = str | bool | float | PIL.Image.Image | None
 
+STEP = "trainer/global_step"
+PHASES = ("zero_shot", "val", "final")
+OVERALL = "overall"
+PUBLISHED = "published_other_model_other_data"
+BAND = ("", "_ci95_low", "_ci95_high")
+
+# A workspace exists only on W&B's server: it cannot be made offline, and an offline run cannot carry one. Its
+# description can be made offline. It is a script that uses `wandb-workspaces`, a package of W&B that medtune does not
+# need otherwise. After `wandb sync`, `python workspace.py ENTITY` saves the workspace. Only saving opens a connection
+# (checked with wandb-workspaces 0.4.13 with sockets switched off).
+_SCRIPT = '''"""The W&B workspace of the recipe {group!r}, written by medtune.
+
+    pip install wandb-workspaces
+    wandb sync RUN/wandb/offline-run-*       # where the run was offline
+    python workspace.py ENTITY [PROJECT]
+
+Published lines are of other models on other data.
+"""
+
+import sys
+
+import wandb_workspaces.reports.v2 as panels
+import wandb_workspaces.workspaces as workspaces
+
+STEP = {step!r}
+SECTIONS = {sections}
+
+
+def panel(kind, title, names):
+    """Returns one panel of a section."""
+    if kind == "lines":
+        return panels.LinePlot(title=title, x=STEP, y=names, smoothing_type="none")
+    if kind == "bars":
+        return panels.BarPlot(title=title, metrics=names)
+    return panels.WeavePanelSummaryTable(table_name=names[0])
+
+
+def workspace(entity, project={project!r}):
+    """Returns the workspace, not saved yet."""
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name={name!r},
+        sections=[
+            workspaces.Section(name=name, is_open=place < 3, panels=[panel(*each) for each in found])
+            for place, (name, found) in enumerate(SECTIONS)
+        ],
+        settings=workspaces.WorkspaceSettings(x_axis=STEP, group_by_prefix="first"),
+    )
+
+
+if __name__ == "__main__":
+    saved = workspace(*sys.argv[1:])
+    saved.save()
+    print(saved.url)
+'''
+Panel = tuple[str, str, list[str]]
+
 
 class CaseAnswers(NamedTuple):
     """The model's answers to one question under the condition "image" in the first pass, by reading."""
@@ -122,13 +180,6 @@ def _picture(media: tuple[MediaRef, ...]) -> PIL.Image.Image:
     return picture
 
 
-STEP = "trainer/global_step"
-PHASES = ("zero_shot", "val", "final")
-OVERALL = "overall"
-PUBLISHED = "published_other_model_other_data"
-BAND = ("", "_ci95_low", "_ci95_high")
-
-
 @dataclass(frozen=True, slots=True)
 class Definition:
     """How W&B shows one metric."""
@@ -174,60 +225,6 @@ def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str
         if level in levels:
             found["/".join(part for part in (level, PUBLISHED, reference.model) if part)] = reference.value
     return found
-
-
-# A workspace exists only on W&B's server: it cannot be made offline, and an offline run cannot carry one. Its
-# description can be made offline. It is a script that uses `wandb-workspaces`, a package of W&B that medtune does not
-# need otherwise. After `wandb sync`, `python workspace.py ENTITY` saves the workspace. Only saving opens a connection
-# (checked with wandb-workspaces 0.4.13 with sockets switched off).
-_SCRIPT = '''"""The W&B workspace of the recipe {group!r}, written by medtune.
-
-    pip install wandb-workspaces
-    wandb sync RUN/wandb/offline-run-*       # where the run was offline
-    python workspace.py ENTITY [PROJECT]
-
-Published lines are of other models on other data.
-"""
-
-import sys
-
-import wandb_workspaces.reports.v2 as panels
-import wandb_workspaces.workspaces as workspaces
-
-STEP = {step!r}
-SECTIONS = {sections}
-
-
-def panel(kind, title, names):
-    """Returns one panel of a section."""
-    if kind == "lines":
-        return panels.LinePlot(title=title, x=STEP, y=names, smoothing_type="none")
-    if kind == "bars":
-        return panels.BarPlot(title=title, metrics=names)
-    return panels.WeavePanelSummaryTable(table_name=names[0])
-
-
-def workspace(entity, project={project!r}):
-    """Returns the workspace, not saved yet."""
-    return workspaces.Workspace(
-        entity=entity,
-        project=project,
-        name={name!r},
-        sections=[
-            workspaces.Section(name=name, is_open=place < 3, panels=[panel(*each) for each in found])
-            for place, (name, found) in enumerate(SECTIONS)
-        ],
-        settings=workspaces.WorkspaceSettings(x_axis=STEP, group_by_prefix="first"),
-    )
-
-
-if __name__ == "__main__":
-    saved = workspace(*sys.argv[1:])
-    saved.save()
-    print(saved.url)
-'''
-
-Panel = tuple[str, str, list[str]]
 
 
 def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:

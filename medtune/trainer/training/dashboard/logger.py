@@ -38,6 +38,9 @@ from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET, TASK, Se
 
 LOW, HIGH = "95 % low", "95 % high"
 
+WORKSPACE = "workspace.py"
+UNREAD = "(not read)"
+
 
 @dataclass(frozen=True, slots=True)
 class PlottedLine:
@@ -100,10 +103,6 @@ def _has(phase: Path) -> bool:
 
 def _scores(phase: Path) -> ScoresFile:
     return read_json(phase / "scores.json", ScoresFile)
-
-
-WORKSPACE = "workspace.py"
-UNREAD = "(not read)"
 
 
 class Dashboard(WandbLogger):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch.distributed as dist
@@ -16,19 +17,34 @@ FULL = ("model.tuning.vision.mode=full", "model.tuning.language.mode=full")
 
 
 def train(out: Path, root: Path, *settings: str, devices: int, strategy: str = "auto", stop_at: int | None = None,
-          resume: bool = False, by: signal.Signals = signal.SIGTERM) -> None:  # fmt: skip
-    """Trains in `devices` ranks; with `stop_at`, rank 0 gets a signal after that step, before its state is saved."""
+          resume: bool = False, by: signal.Signals = signal.SIGTERM,
+          scores: Mapping[int, float] | None = None) -> None:  # fmt: skip
+    """Trains in `devices` ranks; with `stop_at`, rank 0 gets a signal after that step, before its state is saved.
+
+    With `scores`, the primary metric of the validation after a step is the one named for it.
+    """
     given = (*SETTINGS, f"data.root={root}", f"train.devices={devices}", f"train.strategy={strategy}", *settings)
-    run_ranks(devices, train_in_rank, out, given, stop_at, resume, by)
+    run_ranks(devices, train_in_rank, out, given, stop_at, resume, by, scores)
 
 
 def train_in_rank(rank: int, world_size: int, out: Path, settings: tuple[str, ...], stop_at: int | None,
-                  resume: bool, by: signal.Signals = signal.SIGTERM) -> None:  # fmt: skip
+                  resume: bool, by: signal.Signals = signal.SIGTERM,
+                  scores: Mapping[int, float] | None = None) -> None:  # fmt: skip
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run import train as train_stages
     from medtune.trainer.recipe.read import read_recipe
     from medtune.trainer.runs.run_folder import RunFolder
+    from medtune.trainer.training.checkpoints import Checkpoints
     from medtune.trainer.training.step_callbacks import StepLog
+
+    if scores is not None:
+        validated = Checkpoints.on_validation_end
+
+        def score(self: Checkpoints, trainer, pl_module):  # type: ignore[no-untyped-def]
+            self._score = lambda: scores[self._planned.first_step + trainer.global_step]
+            validated(self, trainer, pl_module)
+
+        Checkpoints.on_validation_end = score  # type: ignore[method-assign]
 
     if stop_at is not None and rank == 0:
         logged = StepLog.on_train_batch_end

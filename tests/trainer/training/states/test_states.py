@@ -77,6 +77,18 @@ def test_the_average_and_the_stage_go_on(
 
 
 @pytest.mark.usefixtures("forked_readers")
+def test_the_best_weights_before_a_resume_stay_the_best(prepared_tiny: Path, tmp_path: Path) -> None:
+    out, scores = tmp_path / "run", {1: 0.5, 2: 0.9, 3: 0.6, 4: 0.7}
+    settings = ("train.max_steps=4", "eval.every_steps=1")
+    train(out, prepared_tiny, *settings, devices=1, stop_at=3, scores=scores)
+    assert read_about(RunFolder(out).best)["step"] == "2"
+    train(out, prepared_tiny, *settings, devices=1, resume=True, scores=scores)
+    about = read_about(RunFolder(out).best)
+    assert (about["step"], about["validation"]) == ("2", "0.9")
+    assert read_about(RunFolder(out).last)["step"] == "4"
+
+
+@pytest.mark.usefixtures("forked_readers")
 @pytest.mark.slow
 def test_dropout_draws_the_same_on_the_same_number_of_ranks(prepared_tiny: Path, tmp_path: Path) -> None:
     settings = ("model.tuning.language.lora.dropout=0.3",)

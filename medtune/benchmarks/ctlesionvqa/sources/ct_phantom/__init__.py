@@ -64,6 +64,18 @@ _MUSCLE_FROM, _MUSCLE_TO = 0.84, 0.93
 
 Mask = NDArray[np.bool_]
 
+NUM_PATIENTS = 800
+SETTINGS_FILE = "phantom.json"
+EVERY_SUBTYPE = "every_subtype"
+RULES = "by_masks"
+_LABELS, _NUISANCE, _BUILD = 0, 1, 2
+MASK_NAMES = (*ORGANS, *(mask for organ, parts in PARTS.items() if organ != "kidney" for mask in parts.values()))
+VESSELS = ("aorta", "postcava", "stomach", "superior_mesenteric_artery", "portal_vein")
+_ASKED = (
+    *(f"{ADJECTIVES[site]} lesion existence" for site in SITES), "largest lesion attenuation",
+    "largest lesion location", "lesion type classification", "lesion volume measurement",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -141,19 +153,6 @@ def _mask(drawn: Depth) -> Mask:
     mask = np.zeros(SIZE, np.bool_)
     mask[drawn.block] = drawn.depth_IJK > 0
     return mask
-
-
-NUM_PATIENTS = 800
-SETTINGS_FILE = "phantom.json"
-EVERY_SUBTYPE = "every_subtype"
-RULES = "by_masks"
-_LABELS, _NUISANCE, _BUILD = 0, 1, 2
-MASK_NAMES = (*ORGANS, *(mask for organ, parts in PARTS.items() if organ != "kidney" for mask in parts.values()))
-VESSELS = ("aorta", "postcava", "stomach", "superior_mesenteric_artery", "portal_vein")
-_ASKED = (
-    *(f"{ADJECTIVES[site]} lesion existence" for site in SITES), "largest lesion attenuation",
-    "largest lesion location", "lesion type classification", "lesion volume measurement",
-)  # fmt: skip
 
 
 def source() -> Source:

@@ -41,6 +41,10 @@ _HU_SD = 5.0
 _SHIFT_MM = 3.0
 _LOOPS = 14
 
+_SPLEENS, _KIDNEYS = (1.0, 1.14, 1.33, 1.5), (1.0, 1.0, 1.12, 1.25)
+_LIVERS, _PANCREASES = (1.0, 1.05, 1.3), (1.0, 1.4)
+_FAT_HU, _PANCREAS_FAT_HU, _KIDNEY_HU = (0.0, -12.0, -30.0), (0.0, -20.0), (0.0, -20.0)
+
 
 @dataclass(frozen=True)
 class Build:
@@ -229,11 +233,6 @@ def _segments(liver: Depth) -> dict[str, Depth]:
     }
     outside = np.float32(-1000)
     return {name: Depth(liver.block, np.where(part, liver.depth_IJK, outside)) for name, part in where.items()}
-
-
-_SPLEENS, _KIDNEYS = (1.0, 1.14, 1.33, 1.5), (1.0, 1.0, 1.12, 1.25)
-_LIVERS, _PANCREASES = (1.0, 1.05, 1.3), (1.0, 1.4)
-_FAT_HU, _PANCREAS_FAT_HU, _KIDNEY_HU = (0.0, -12.0, -30.0), (0.0, -20.0), (0.0, -20.0)
 
 
 def draw_builds(num_patients: int, rng: np.random.Generator) -> list[Build]:

@@ -20,6 +20,8 @@ _OUTSIDE_MM = np.float32(-1000)
 _FINE = 4
 _FINE_MM = ((np.arange(_FINE, dtype=np.float32) + 0.5) / _FINE - 0.5) * SPACING_MM
 
+Block = tuple[slice, slice, slice]
+
 
 class Ball(NamedTuple):
     """An ellipsoid."""
@@ -37,7 +39,6 @@ class Tube(NamedTuple):
 
 
 Solid = Ball | Tube
-Block = tuple[slice, slice, slice]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,17 @@ _DIAMETER, _DIFFERENCE = "largest lesion diameter", "tumor organ HU difference"
 _COLUMN = re.compile(r"largest (\w+) lesion diameter \(cm\)", re.I)
 _ORGANS = {"pancreatic": "pancreas", "hepatic": "liver", "renal": "kidney"}
 
+_PATIENT = ("sex", "age", "scanner", "contrast")
+COLUMNS = ("sex", "age", "scanner", "contrast")
+
+# The masks that a model may be shown: the organs that questions are about. Masks of lesions would reveal the answers.
+ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
+ATLAS = "https://huggingface.co/datasets/AbdomenAtlas/AbdomenAtlas3.0Mini"
+_SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "val", "test": "test", "bench": "test"}
+_FORMATS = {"free_text": "question", "multi_choice": "mc_question"}
+_YES_NO = ("Yes", "No")
+_AGE = re.compile(r"\d+(\.\d+)?")
+
 
 @dataclass(slots=True)
 class LesionSizes:
@@ -109,9 +120,6 @@ class LesionSizes:
         return found if difference is None else found | {"hu_contrast": contrast_bin(difference)}
 
 
-_PATIENT = ("sex", "age", "scanner", "contrast")
-
-
 def printed_cells(row: Row, column: str) -> dict[str, str]:
     """Returns the cells that fill the gaps of a prompt, by gap; empty cells are left out.
 
@@ -134,9 +142,6 @@ def _untouched_cell(row: Row, name: str) -> str | None:
     return str(value) if value else None
 
 
-COLUMNS = ("sex", "age", "scanner", "contrast")
-
-
 @dataclass(slots=True)
 class Scans:
     """The cells of the tables of scans, by scan and column."""
@@ -153,15 +158,6 @@ class Scans:
     def get(self, row: Row, column: str) -> str:
         """Returns a cell of a row of questions or, if that is empty, of the row's scan; "" if both are empty."""
         return row.get(column) or self.cells.get((row.get("image_id"), column), "")
-
-
-# The masks that a model may be shown: the organs that questions are about. Masks of lesions would reveal the answers.
-ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
-ATLAS = "https://huggingface.co/datasets/AbdomenAtlas/AbdomenAtlas3.0Mini"
-_SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "val", "test": "test", "bench": "test"}
-_FORMATS = {"free_text": "question", "multi_choice": "mc_question"}
-_YES_NO = ("Yes", "No")
-_AGE = re.compile(r"\d+(\.\d+)?")
 
 
 def source() -> Source:

@@ -48,6 +48,16 @@ _KEPT = frozenset(
     | {"sex", "age", "scanner", "contrast", "split", "qid", "spacing", "shape"}
 )
 
+# A digit after a letter, "^" or a point is not the start of a number but belongs to a unit ("cm3", "cm^3") or a number.
+_NUMBER = re.compile(r"(?<![\w.^])(?:[-+]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d])")
+_UNIT = re.compile(r"\s*(cm\s?(?:\^3|³|3)|cc|ml|hu|cm|mm|%)(?!\w)", re.I)
+_CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
+_REPLIES = ("pred_answer", "raw_output")
+INPUT_MODE = "input_mode"
+"""The cell with the kit's name of what is shown of a scan; only rows that show a clip or a slice have it."""
+MODES: Mapping[MediaKind, str] = {"video": "2d_video", "image": "2d_image"}
+_PLACES: tuple[tuple[MediaKind, str], ...] = (("image", "images_2d/whole/*.png"), ("video", "videos/whole/*.mp4"))
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -153,12 +163,6 @@ def _ours(name: str) -> str | None:
 _READERS = {".csv": _csv, ".parquet": _parquet, ".json": _json, ".jsonl": _json_lines}
 
 
-# A digit after a letter, "^" or a point is not the start of a number but belongs to a unit ("cm3", "cm^3") or a number.
-_NUMBER = re.compile(r"(?<![\w.^])(?:[-+]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d])")
-_UNIT = re.compile(r"\s*(cm\s?(?:\^3|³|3)|cc|ml|hu|cm|mm|%)(?!\w)", re.I)
-_CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
-
-
 class WrittenNumber(NamedTuple):
     value: float
     text: str  # The number as a plain text without thousands separators.
@@ -212,9 +216,6 @@ def choice(row: Row) -> SplitChoice:
     return SplitChoice(lettered.text, lettered.options, answer)
 
 
-_REPLIES = ("pred_answer", "raw_output")
-
-
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
     """Returns the rows of a result file of the evaluation kit; None for another file."""
     content = read_json_text(path) if path.suffix == ".json" and path.is_file() else None
@@ -242,12 +243,6 @@ def _row(result: object, kind: str, where: str) -> ToolRow:
     reply = next((fields[name] for name in _REPLIES if fields.get(name)), "")
     # Options are not in the file: a letter is one of the released order.
     return ToolRow(fields | {"qid": row_id(fields["qid"], kind)}, (reply,), (), where)
-
-
-INPUT_MODE = "input_mode"
-"""The cell with the kit's name of what is shown of a scan; only rows that show a clip or a slice have it."""
-MODES: Mapping[MediaKind, str] = {"video": "2d_video", "image": "2d_image"}
-_PLACES: tuple[tuple[MediaKind, str], ...] = (("image", "images_2d/whole/*.png"), ("video", "videos/whole/*.mp4"))
 
 
 def find_pictures(folder: Path) -> dict[str, MediaRef]:

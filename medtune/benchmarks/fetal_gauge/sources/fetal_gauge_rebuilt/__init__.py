@@ -71,6 +71,13 @@ ORIENTATIONS: Mapping[str, str | None] = {str(pose): words for pose, words in OR
 VIEWS: Mapping[str, str | None] = {"optimal": "complete", "suboptimal": "incomplete", "none": None}
 """The term of each kind of frame of ACOUSLIC-AI: whether it is complete enough to measure the circumference."""
 
+SETS = ("acouslic", "fetal_planes_db", "fpus23", "hc18", "jnu_ifm", "pbf_us1", "psfhs")
+PLANE_TEXT = "Which plane does this ultrasound image show?"
+VIEW_TEXT = "Is this view of the fetal abdomen complete enough to measure the abdominal circumference?"
+GROUNDING_TEXT = "What does the red bounding box mark?"
+NUM_OPTIONS = 4
+_TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/__init__.py"
+
 
 def offered_planes(set_name: str, answer: str) -> tuple[str, ...]:
     """Returns the terms that may be options of a question with this answer, the answer included.
@@ -84,14 +91,6 @@ def offered_planes(set_name: str, answer: str) -> tuple[str, ...]:
     if answer in WITHIN_BRAIN:
         return tuple(term for term in terms if term != BRAIN)
     return terms
-
-
-SETS = ("acouslic", "fetal_planes_db", "fpus23", "hc18", "jnu_ifm", "pbf_us1", "psfhs")
-PLANE_TEXT = "Which plane does this ultrasound image show?"
-VIEW_TEXT = "Is this view of the fetal abdomen complete enough to measure the abdominal circumference?"
-GROUNDING_TEXT = "What does the red bounding box mark?"
-NUM_OPTIONS = 4
-_TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/__init__.py"
 
 
 def source() -> Source:

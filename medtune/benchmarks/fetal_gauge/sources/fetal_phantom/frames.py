@@ -66,6 +66,47 @@ MASS_SIZE = 0.8
 _TRIES = 60
 _ENOUGH = 0.95
 
+Scene = tuple[Structure, ...]
+"""The structures under the probe, in the order in which they are painted."""
+PLANE_TEXT = "Which plane of the fetus is shown?"
+COMPLETENESS_TEXT = "Does this view show all its landmarks?"
+ORIENTATION_TEXT = "How does the fetus lie?"
+PRESENTATION_TEXT = "Which presentation is this?"
+NEAR_SIDE_TEXT = "Which side is nearer to the probe?"
+DIAGNOSIS_TEXT = "What is the clinical diagnosis?"
+MARGIN_TEXT = "How is the margin of the mass?"
+ECHO_TEXT = "Which echo pattern does the mass have?"
+POSTERIOR_TEXT = "What lies behind the mass?"
+GROUNDING_TEXT = "What does the red box show?"
+PLANE_WORDS: Mapping[Plane, str] = {
+    "head": "head circumference",
+    "abdomen": "abdominal circumference",
+    "femur": "femur length",
+    "heart": "four-chamber heart",
+}
+COMPLETE, INCOMPLETE = "complete", "incomplete"
+ORIENTATION_WORDS: Mapping[Orientation, str] = {
+    "hdvb": "head down, back near",
+    "hdvf": "head down, front near",
+    "huvb": "head up, back near",
+    "huvf": "head up, front near",
+}
+PRESENTATIONS = ("cephalic", "breech")
+NEAR_SIDES = ("back", "front")
+NO_MASS = "no mass"
+MARGINS: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "smooth", "malignant": "spiculated"}
+POSTERIOR: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "enhancement", "malignant": "shadow"}
+ECHO_PATTERNS = (NO_MASS, "anechoic", "uniform", "heterogeneous")
+# Wrong options come from the same list as the answer, so that the size of a box says little about the answer.
+SMALLER = (
+    "cavum septi pellucidi", "choroid plexus", "stomach bubble", "umbilical vein", "kidney", "spine", "femur", "limb",
+)  # fmt: skip
+LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax", "trunk")
+STRUCTURES = (*SMALLER, *LARGER)
+MIN_WHOLE = 0.75
+NUM_OPTIONS = 4
+_MARGIN_PX = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -73,10 +114,6 @@ class Places:
 
     masks_HW: Mapping[str, Mask]  # The mask of each named structure within the scanned field, parts in shadow included.
     whole: Mapping[str, float]  # The share of each named structure that lies within the scanned field, 0 to 1.
-
-
-Scene = tuple[Structure, ...]
-"""The structures under the probe, in the order in which they are painted."""
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
@@ -151,47 +188,6 @@ def _place(
         x_N, z_N = pose.x_mm + cos * u_N - sin * v_N, pose.z_mm + sin * u_N + cos * v_N
         tried.append((float((in_field(device, x_N, z_N) & (z_N > patient.wall_mm)).mean()), pose))
     return max(tried, key=lambda share_and_pose: share_and_pose[0])[1]
-
-
-PLANE_TEXT = "Which plane of the fetus is shown?"
-COMPLETENESS_TEXT = "Does this view show all its landmarks?"
-ORIENTATION_TEXT = "How does the fetus lie?"
-PRESENTATION_TEXT = "Which presentation is this?"
-NEAR_SIDE_TEXT = "Which side is nearer to the probe?"
-DIAGNOSIS_TEXT = "What is the clinical diagnosis?"
-MARGIN_TEXT = "How is the margin of the mass?"
-ECHO_TEXT = "Which echo pattern does the mass have?"
-POSTERIOR_TEXT = "What lies behind the mass?"
-GROUNDING_TEXT = "What does the red box show?"
-
-PLANE_WORDS: Mapping[Plane, str] = {
-    "head": "head circumference",
-    "abdomen": "abdominal circumference",
-    "femur": "femur length",
-    "heart": "four-chamber heart",
-}
-COMPLETE, INCOMPLETE = "complete", "incomplete"
-ORIENTATION_WORDS: Mapping[Orientation, str] = {
-    "hdvb": "head down, back near",
-    "hdvf": "head down, front near",
-    "huvb": "head up, back near",
-    "huvf": "head up, front near",
-}
-PRESENTATIONS = ("cephalic", "breech")
-NEAR_SIDES = ("back", "front")
-NO_MASS = "no mass"
-MARGINS: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "smooth", "malignant": "spiculated"}
-POSTERIOR: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "enhancement", "malignant": "shadow"}
-ECHO_PATTERNS = (NO_MASS, "anechoic", "uniform", "heterogeneous")
-# Wrong options come from the same list as the answer, so that the size of a box says little about the answer.
-SMALLER = (
-    "cavum septi pellucidi", "choroid plexus", "stomach bubble", "umbilical vein", "kidney", "spine", "femur", "limb",
-)  # fmt: skip
-LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax", "trunk")
-STRUCTURES = (*SMALLER, *LARGER)
-MIN_WHOLE = 0.75
-NUM_OPTIONS = 4
-_MARGIN_PX = 6
 
 
 class PhantomMedia(NamedTuple):

@@ -36,6 +36,13 @@ from medtune.benchmarks.simulators.bmode_tissue import (
 Plane = Literal["head", "abdomen", "femur", "heart"]
 PLANES: tuple[Plane, ...] = ("head", "abdomen", "femur", "heart")
 
+Orientation = Literal["hdvb", "hdvf", "huvb", "huvf"]
+Diagnosis = Literal["normal", "benign", "malignant"]
+EchoPattern = Literal["no mass", "anechoic", "uniform", "heterogeneous"]
+ORIENTATIONS: tuple[Orientation, ...] = ("hdvb", "hdvf", "huvb", "huvf")
+DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
+_BENIGN_ECHO_DB = {"anechoic": -70.0, "uniform": -44.0}
+
 
 class HalfAxes(NamedTuple):
     """The half axes of a fetal part in mm: `a_mm` along the axis of its pose, `b_mm` across it."""
@@ -186,13 +193,6 @@ def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
 SECTIONS: dict[Plane, Callable[..., Section]] = {"head": head, "abdomen": abdomen, "femur": femur, "heart": heart}
 
 
-Orientation = Literal["hdvb", "hdvf", "huvb", "huvf"]
-Diagnosis = Literal["normal", "benign", "malignant"]
-EchoPattern = Literal["no mass", "anechoic", "uniform", "heterogeneous"]
-ORIENTATIONS: tuple[Orientation, ...] = ("hdvb", "hdvf", "huvb", "huvf")
-DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
-
-
 class MassFinding(NamedTuple):
     """The diagnosis in a frame of tissue, and the echo pattern of its mass."""
 
@@ -211,7 +211,6 @@ FINDINGS = (
 )
 
 WHOLE_BODY = HalfAxes(48.0, 21.0)
-_BENIGN_ECHO_DB = {"anechoic": -70.0, "uniform": -44.0}
 
 
 def oriented(pose: Pose, orientation: Orientation) -> Pose:

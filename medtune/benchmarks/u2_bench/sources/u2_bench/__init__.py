@@ -59,19 +59,6 @@ _ASKED: Mapping[tuple[str, str], str] = {
     ("CVE", "57"): "What share of this liver is fat?",
 }
 
-
-def question_text(task: str, dataset: str, *, structure: str | None, anatomy: str | None) -> str:
-    """Returns the text of a question; structure and anatomy (the organ shown) are None where the table names none."""
-    if (task, dataset) in _ASKED:
-        return _ASKED[task, dataset]
-    of_organ = f" of the {anatomy}" if anatomy else ""
-    if task in ("LL", "OD", "KD"):
-        sought = structure or ("lesion" if task == "LL" else anatomy or "organ")
-        return f"Where in this ultrasound image{of_organ} is the {sought}?"
-    asked = "Write the findings of" if task == "RG" else "Describe in one sentence"
-    return f"{asked} this ultrasound image{of_organ}."
-
-
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "index": ("index", "id"),
     "image": ("img_data", "image", "img", "image_data"),
@@ -93,6 +80,18 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """The spellings of each column by our name of it; the first of them whose cell is filled counts."""
 _LONGEST_INDEX = 64
 _LARGEST_CELL = 1 << 30
+
+
+def question_text(task: str, dataset: str, *, structure: str | None, anatomy: str | None) -> str:
+    """Returns the text of a question; structure and anatomy (the organ shown) are None where the table names none."""
+    if (task, dataset) in _ASKED:
+        return _ASKED[task, dataset]
+    of_organ = f" of the {anatomy}" if anatomy else ""
+    if task in ("LL", "OD", "KD"):
+        sought = structure or ("lesion" if task == "LL" else anatomy or "organ")
+        return f"Where in this ultrasound image{of_organ} is the {sought}?"
+    asked = "Write the findings of" if task == "RG" else "Describe in one sentence"
+    return f"{asked} this ultrasound image{of_organ}."
 
 
 def source() -> Source:

@@ -26,6 +26,11 @@ _PANDAS_EMPTY = frozenset(
 _NUMBER = re.compile(r"\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*[%\w]*\s*")
 _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)
+# A key with one of these words is about the fetus, not about the patient.
+_UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
+
 
 class StructurePlace(NamedTuple):
     structure: str | None  # The structure's name; None if the cell does not state it.
@@ -169,12 +174,6 @@ def _is_share(number: object) -> bool:
 
 def _short(cell: str) -> str:
     return repr(cell if len(cell) <= 60 else cell[:57] + "...")
-
-
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)
-# A key with one of these words is about the fetus, not about the patient.
-_UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
 
 
 def facets(cell: str) -> dict[str, str]:

@@ -25,6 +25,19 @@ _PIECE_BYTES = 1 << 20
 _MAX_DISAGREEMENT = 1e-3
 _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 
+_TEXTS: Mapping[int, tuple[slice, ...]] = {
+    348: (slice(4, 14), slice(14, 32), slice(148, 228), slice(228, 252), slice(328, 344)),
+    540: (slice(240, 320), slice(320, 344), slice(508, 524)),
+}
+"""The bytes of free text in a header of NIfTI-1 and NIfTI-2: data_type, db_name, descrip, aux_file and intent_name.
+
+Source: nifti1.h and nifti2.h of the NIfTI data format working group.
+"""
+_PROGRAMS = re.compile(rb"(?:(?:FSL|ITK|SimpleITK|nibabel|NiBabel|FreeSurfer|SPM|r|v)?[\s\d._-]*)*", re.IGNORECASE)
+_MOST_PACKED = 1032
+"""No file of gzip is shorter by more. Source: zlib, `Maximum Compression Factor` of its technical details."""
+_AGAIN = "Copy or download it again."
+
 
 def read_nifti(path: Path) -> Volume:
     """Returns the volume in a NIfTI file (.nii or .nii.gz), with slope and intercept applied."""
@@ -37,17 +50,6 @@ def read_nifti(path: Path) -> Volume:
 def check_nifti(path: Path) -> None:
     """Checks the header of a NIfTI file as `read_nifti` does, without reading the voxels."""
     _open(path)
-
-
-_TEXTS: Mapping[int, tuple[slice, ...]] = {
-    348: (slice(4, 14), slice(14, 32), slice(148, 228), slice(228, 252), slice(328, 344)),
-    540: (slice(240, 320), slice(320, 344), slice(508, 524)),
-}
-"""The bytes of free text in a header of NIfTI-1 and NIfTI-2: data_type, db_name, descrip, aux_file and intent_name.
-
-Source: nifti1.h and nifti2.h of the NIfTI data format working group.
-"""
-_PROGRAMS = re.compile(rb"(?:(?:FSL|ITK|SimpleITK|nibabel|NiBabel|FreeSurfer|SPM|r|v)?[\s\d._-]*)*", re.IGNORECASE)
 
 
 def without_texts(path: Path) -> bytes | None:
@@ -204,10 +206,6 @@ def _open(path: Path) -> tuple[Any, Geometry]:
     return image, Geometry((i, j, k), place.orientation)
 
 
-_MOST_PACKED = 1032
-"""No file of gzip is shorter by more. Source: zlib, `Maximum Compression Factor` of its technical details."""
-
-
 def _refuse_voxels(path: Path, image: Any, stored: Any) -> None:
     """Refuses a header whose voxels are no numbers, or cannot be in the file, before any memory is taken for them."""
     if min(image.shape) < 1:
@@ -223,6 +221,3 @@ def _refuse_voxels(path: Path, image: Any, stored: Any) -> None:
         raise ValueError(
             f"{path}: truncated? dim: {image.shape} needs {wanted:,} bytes, more than can be in the file. {_AGAIN}"
         )
-
-
-_AGAIN = "Copy or download it again."

@@ -37,6 +37,8 @@ _WHY = {
 _EXAMPLE = '{"hu_window": [-160, 240], "spacing_mm": [5.0, 0.8, 0.8]}'
 _ROUNDING = 1e-4
 
+_AXES = {"L": "x", "R": "x", "A": "y", "P": "y", "S": "z", "I": "z"}
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -118,6 +120,3 @@ def _numbers(said: dict[str, object], name: str, count: int, file: Path) -> list
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-_AXES = {"L": "x", "R": "x", "A": "y", "P": "y", "S": "z", "I": "z"}

@@ -31,6 +31,17 @@ STORED_SUFFIX = ".volume.safetensors"
 """The ending of the names of stored volumes."""
 _KEY = "volume"
 
+AGAIN = "Delete this file; it is made again from the source."
+PARTIAL = ".partial"
+"""The ending of the names of files that are being written; a process that was killed leaves one behind."""
+_TYPES = {"int16": "I16", "int32": "I32", "int64": "I64", "float32": "F32"}
+ENCODING_SUFFIX = ".npz"
+KEY = "arr"
+_AXES = 5
+# numpy and zipfile raise any of these for a broken archive.
+_BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+_ENCODE_AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away: the scan is then encoded here."
+
 
 def write_volume(path: Path, volume: Volume) -> None:
     """Writes a volume to a file of medtune's own format, as a whole or not at all; the voxels are not changed."""
@@ -56,14 +67,6 @@ def _grid(shape: Sequence[int], about: Mapping[str, str], path: Path) -> Grid:
         return Grid((int(shape[0]), int(shape[1]), int(shape[2])), (i, j, k), about["orientation"])
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path}: states no spacing or orientation. {AGAIN}") from error
-
-
-AGAIN = "Delete this file; it is made again from the source."
-
-
-PARTIAL = ".partial"
-"""The ending of the names of files that are being written; a process that was killed leaves one behind."""
-_TYPES = {"int16": "I16", "int32": "I32", "int64": "I64", "float32": "F32"}
 
 
 def write_values(path: Path, values: NDArray[np.generic], about: Mapping[str, str]) -> None:
@@ -103,14 +106,6 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except SafetensorError as error:
         raise ValueError(f"{path}: damaged ({error}). {AGAIN}") from error
-
-
-ENCODING_SUFFIX = ".npz"
-KEY = "arr"
-_AXES = 5
-# numpy and zipfile raise any of these for a broken archive.
-_BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
-_ENCODE_AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away: the scan is then encoded here."
 
 
 def read_encoding(path: Path) -> NDArray[np.float32]:

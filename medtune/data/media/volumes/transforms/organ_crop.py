@@ -28,6 +28,9 @@ from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
 from medtune.data.types import Volume
 
+_SIDES = 2
+_HALF, _FEW = 0.5, 0.05
+
 
 def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float = MARGIN_MM, name: str = "") -> Volume:
     """Returns the volume cropped to the smallest box around a mask and a margin, cut off where the scan ends.
@@ -90,10 +93,6 @@ class CroppedTransform:
     def most_bytes(self, grid: Grid) -> int:
         """Returns the bytes of what is kept of a volume of int16 on a grid, at most."""
         return self.then.most_bytes(grid)
-
-
-_SIDES = 2
-_HALF, _FEW = 0.5, 0.05
 
 
 @dataclass(frozen=True, slots=True)
