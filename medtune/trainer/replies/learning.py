@@ -54,7 +54,7 @@ class PaidDraw(NamedTuple):
     paid: Paid
 
 
-class _DrawnTo(NamedTuple):
+class DrawnTo(NamedTuple):
     """A question with the draws to it."""
 
     prompt: AskedPrompt
@@ -144,7 +144,7 @@ class ReplyLearning:
         self,
         batch: PromptBatch,
         encoded: Encoded | None,
-        said: Sequence[_DrawnTo],
+        said: Sequence[DrawnTo],
         verdicts: Mapping[_Place, str | None],
         device: torch.device,
         turns: Turns | None,
@@ -190,7 +190,7 @@ class ReplyLearning:
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)
 
-    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[_DrawnTo]:
+    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[DrawnTo]:
         """Returns the questions of the groups that count with the draws to each."""
         settings = self._settings
         asked = [(each, shown) for group, shown in zip(batch.groups, batch.shown, strict=False) for each in group]
@@ -212,7 +212,7 @@ class ReplyLearning:
         # Members of a mixture may have questions of one id.
         said = {id(each.request): each for each in answerer.replies(requests, encoded)}
         draws = iter(said[id(each.request)] for each in requests)
-        return [_DrawnTo(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
+        return [DrawnTo(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
 
     def drawn(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> list[PaidDraw]:
         """Returns draws to prompts with what they are paid, which nothing is learnt from and which are not counted.
@@ -226,7 +226,7 @@ class ReplyLearning:
             paid = self._paid(said, self._verdicts(said))
         return [PaidDraw(each.prompt.question, one) for each, row in zip(said, paid, strict=True) for _, one in row]
 
-    def _verdicts(self, said: Sequence[_DrawnTo]) -> Mapping[_Place, str | None]:
+    def _verdicts(self, said: Sequence[DrawnTo]) -> Mapping[_Place, str | None]:
         """Returns the judge's replies to the draws that wait for one; every rank has to call it with its own."""
         if self.judge is None or self.rewards is None:
             return {}
@@ -238,7 +238,7 @@ class ReplyLearning:
         }
         return dict(zip(waiting, self.judge.verdicts([*waiting.values()]), strict=True))
 
-    def _paid(self, said: Sequence[_DrawnTo], verdicts: Mapping[_Place, str | None]) -> list[list[tuple[Layout, Paid]]]:
+    def _paid(self, said: Sequence[DrawnTo], verdicts: Mapping[_Place, str | None]) -> list[list[tuple[Layout, Paid]]]:
         """Returns the draws to each question with what they are paid."""
         rewards, most = self.rewards, self._settings.max_new_tokens
         assert rewards is not None
@@ -255,7 +255,7 @@ class ReplyLearning:
 
     def _count(
         self,
-        said: Sequence[_DrawnTo],
+        said: Sequence[DrawnTo],
         paid: Sequence[Sequence[tuple[Layout, Paid]]],
         verdicts: Mapping[_Place, str | None],
     ) -> None:
