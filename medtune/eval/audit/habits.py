@@ -21,7 +21,8 @@ from medtune.eval.audit.row import (
     flagged,
     rights_in,
 )
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, normalised
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.patient_swaps import patient_p

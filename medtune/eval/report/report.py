@@ -6,8 +6,9 @@ import shlex
 from dataclasses import dataclass
 
 from medtune.data.readable import spoken
-from medtune.eval.benchmark import Paper, PaperOf
+from medtune.eval.benchmark import PaperOf
 from medtune.eval.data_label import UNKNOWN
+from medtune.eval.published import Paper
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_chart, audit_table, collapse_table
 from medtune.eval.report.charts.bars import BarChart, facet_chart

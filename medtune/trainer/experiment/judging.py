@@ -60,7 +60,8 @@ def opened_judge(settings: JudgeSettings, ledger: Path, *, says_rounds: bool = T
         local = settings.local
         yield LocalJudge(local.weights, dtype=local.dtype, max_new_tokens=tokens, device=device_of_rank(0))
         return
-    from medtune.models.endpoint.served import EndpointJudge, Served, open_client
+    from medtune.models.endpoint.judge import EndpointJudge
+    from medtune.models.endpoint.served import Served, open_client
 
     assert settings.endpoint is not None
     with open_client(Served(settings.endpoint, ledger, where="endpoint"), say=say) as client:

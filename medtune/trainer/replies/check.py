@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from medtune.data.types import REJECTED, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
-from medtune.eval.scoring.parse_replies import parse, same_text
+from medtune.eval.scoring.normalised_text import same_text
+from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.scoring.reply_score import ReplyScore, refuse_unscored
 from medtune.trainer.losses import find_loss, learns_from, steps_per_draw
 from medtune.trainer.recipe.replies import ReplySettings

@@ -27,7 +27,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
 from medtune.models.sharding.lock_step import InTurns, divide, is_divided
-from medtune.models.sharding.unread import UsedWeights
+from medtune.models.sharding.used_weights import UsedWeights
 from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, set_types

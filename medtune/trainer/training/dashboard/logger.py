@@ -15,8 +15,9 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef
-from medtune.eval.benchmark import Benchmark, PublishedNumber
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
+from medtune.eval.published import PublishedNumber
 from medtune.eval.results.draws import ShownDraw
 from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
