@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from medtune.trainer.devices.peak_flops import Work
+from medtune.trainer.devices.peak_flops import StepWork
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.training.batches import MicroBatch
 
@@ -29,7 +29,7 @@ class Throughput:
         peak: The operations a second that all devices together can do at most; None where that is not known.
     """
 
-    work: Work | None = None
+    work: StepWork | None = None
     peak: float | None = None
     steps: int = 0
     seconds: float = 0.0

@@ -39,7 +39,7 @@ IN_16_BITS: tuple[Precision, ...] = ("bf16-mixed", "16-mixed")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepWork:
     """The operations of a step of training, forward and backward: two for each weight of a product, and its gradients.
 
     Products of attention, towers of media and experts that lie in stacks are not counted, and nothing twice that is
@@ -50,13 +50,13 @@ class Work:
     of_target: float  # What the output layer does beside, at each target token.
 
 
-def work_of(model: Model) -> Work:
+def work_of(model: Model) -> StepWork:
     """Returns the operations of a model whose parameters that learn are chosen; its weights need no values."""
     whole = model.of_transformers
     inputs, outputs = (getattr(each, "weight", None) for each in (_inputs(whole), whole.get_output_embeddings()))
     decoder: nn.Module = whole.get_decoder()
     matrices = [p for p in decoder.parameters() if p.dim() == 2 and p is not inputs and p is not outputs]
-    return Work(sum(map(_operations, matrices)), 0.0 if outputs is None else _operations(outputs))
+    return StepWork(sum(map(_operations, matrices)), 0.0 if outputs is None else _operations(outputs))
 
 
 def _inputs(whole: nn.Module) -> nn.Module | None:

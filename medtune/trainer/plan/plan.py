@@ -25,7 +25,7 @@ from medtune.trainer.plan.gathered import (
     units_of,
 )
 from medtune.trainer.plan.held import Held, after_step, held
-from medtune.trainer.plan.rehearsal import Pass, Rehearsal
+from medtune.trainer.plan.rehearsal import ALL, ENCODING, Pass, Rehearsal
 from medtune.trainer.recipe.schema import Recipe, Stage
 
 LARGE = 1_000_000_000
@@ -78,6 +78,9 @@ class Plan:
     export: Mapping[str, float]  # Bytes that `medtune export` writes after the run, by how it is asked.
     parameters: int
     unknown: tuple[str, ...] = ()  # What could not be counted, in words.
+    feature_bytes: int = 0  # Bytes that are kept of a media item; 0 where nothing is kept or it could not be counted.
+    # The share of a training pass's products that encoding its media makes; None where it could not be counted.
+    encoding_share: float | None = None
 
     @property
     def peak(self) -> MemoryPhase:
@@ -131,6 +134,8 @@ class Planner:
             unknown.append("what passes through the model: name the machine that will run it with --devices")
         kept = _held(recipe, stage, state, devices)
         parameters = sum(row.parameters for row in state.rows)
+        step = self._passes(self._key(recipe, stage, "train")) if rehearses else ""
+        counted = step if isinstance(step, Pass) and step.products[ENCODING] else None
         return Plan(
             phases=tuple(phases),
             host=self._host(recipe, kept, state),
@@ -138,6 +143,8 @@ class Planner:
             export=exported(recipe, parameters, state.learnt),
             parameters=parameters,
             unknown=tuple(dict.fromkeys(unknown)),
+            feature_bytes=0 if counted is None else counted.kept_bytes,
+            encoding_share=None if counted is None else counted.products[ENCODING] / counted.products[ALL],
         )
 
     def _phases(self, recipe: Recipe, devices: Devices, *, passes: bool) -> tuple[list[MemoryPhase], list[str]]:
@@ -200,6 +207,11 @@ class Planner:
         return max(1, min(stage.batch_size, fitting))
 
     def _rehearsed(self, key: tuple[object, ...]) -> Pass | str:
+        found = self._with_media(key, shown=True)
+        # Code that asks for the values of pixels still has a language model whose pass can be rehearsed.
+        return self._with_media(key, shown=False) if isinstance(found, str) and self._item is not None else found
+
+    def _with_media(self, key: tuple[object, ...], *, shown: bool) -> Pass | str:
         what, size, recompute, cached = key[:4]
         recipe, stage = self._known[key]
         assert isinstance(size, PassSize)
@@ -212,9 +224,10 @@ class Planner:
                     model, precision=_precision(recipe), recompute=bool(recompute), cached_casts=bool(cached)
                 )
             rehearsal = self._rehearsals[key[2:]]
-            media = self._media(rehearsal.model, recipe, size.media)
+            media = self._media(rehearsal.model, recipe, size.media) if shown else None
             if what == "train":
-                return rehearsal.train(size, media, rehearsed_loss(recipe.train.loss))
+                kept_bytes = 0 if media is None else rehearsal.kept_bytes(media)
+                return replace(rehearsal.train(size, media, rehearsed_loss(recipe.train.loss)), kept_bytes=kept_bytes)
             return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
             return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"

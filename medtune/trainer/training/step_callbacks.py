@@ -20,7 +20,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from medtune.eval.benchmark import Benchmark
 from medtune.models.sharding.learning_values import held_values, value_pieces, write_values
 from medtune.models.weights.divided_files import Piece
-from medtune.trainer.devices.peak_flops import Work, peak_here
+from medtune.trainer.devices.peak_flops import StepWork, peak_here
 from medtune.trainer.devices.ranks import state_timeout, stopping_signal
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.losses import steps_per_draw
@@ -67,7 +67,12 @@ class StepLog(Callback):
     """
 
     def __init__(
-        self, experiment: Experiment, planned: PlannedStage, loggers: Sequence[Logger], stop: StopRequest, work: Work
+        self,
+        experiment: Experiment,
+        planned: PlannedStage,
+        loggers: Sequence[Logger],
+        stop: StopRequest,
+        work: StepWork,
     ) -> None:
         self._planned = planned
         self._loggers = loggers

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
-from medtune.trainer.devices.peak_flops import PEAKS, Work, peak_here, peak_of, work_of
+from medtune.trainer.devices.peak_flops import PEAKS, StepWork, peak_here, peak_of, work_of
 from medtune.trainer.throughput import MFU, Throughput, throughput_said
 
 TOKENS, TARGETS = 7, 3
@@ -31,12 +31,12 @@ def test_the_operations_are_those_that_torch_counts() -> None:
 
 
 def test_the_share_of_the_peak_is_said_where_it_is_known() -> None:
-    pace = Throughput(Work(of_token=100.0, of_target=10.0), peak=1e4)
+    pace = Throughput(StepWork(of_token=100.0, of_target=10.0), peak=1e4)
     pace.steps, pace.seconds, pace.tokens, pace.target_tokens = 2, 4.0, 120.0, 8
     found = pace.take(torch.device("cpu"))
     assert found[MFU] == pytest.approx((120 * 100 + 8 * 10) / 4 / 1e4)
     assert throughput_said(found).endswith("30 % MFU")
-    for unknown in (Throughput(Work(100.0, 10.0)), Throughput(peak=1e4)):
+    for unknown in (Throughput(StepWork(100.0, 10.0)), Throughput(peak=1e4)):
         unknown.steps, unknown.seconds, unknown.tokens = 1, 1.0, 100.0
         rates = unknown.take(torch.device("cpu"))
         assert MFU not in rates
