@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from medtune.trainer.devices.peak_flops import StepWork
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.training.batches import MicroBatch
 
-STEP_S, QUESTIONS_PER_S, PADDING, PEAK_GB = (
-    "train/step_s", "train/questions_per_s", "train/padding", "train/peak_memory_gb",
+STEP_S, QUESTIONS_PER_S, PADDING, PEAK_GB, MFU = (
+    "train/step_s", "train/questions_per_s", "train/padding", "train/peak_memory_gb", "train/mfu",
 )  # fmt: skip
 VISUAL_PER_S, TARGETS_PER_S, TOKENS_PER_S, DRAWS_PER_S = (
     "train/visual_tokens_per_s", "train/target_tokens_per_s", "train/tokens_per_s", "train/draws_per_s",
@@ -21,8 +22,15 @@ VISUAL_PER_S, TARGETS_PER_S, TOKENS_PER_S, DRAWS_PER_S = (
 
 @dataclass
 class Throughput:
-    """The passes since the last report, on this rank. Validations do not count; the saving of a state does."""
+    """The passes since the last report, on this rank. Validations do not count; the saving of a state does.
 
+    Attributes:
+        work: The operations of the model; None where none are counted.
+        peak: The operations a second that all devices together can do at most; None where that is not known.
+    """
+
+    work: StepWork | None = None
+    peak: float | None = None
     steps: int = 0
     seconds: float = 0.0
     questions: int = 0
@@ -60,6 +68,8 @@ class Throughput:
         self.steps, self.seconds = 0, 0.0
         self.questions = self.visual_tokens = self.target_tokens = self.computed_tokens = self.draws = 0
         self.tokens = 0.0
+        work, peak = self.work, self.peak
+        done = 0.0 if work is None else tokens * work.of_token + targets * work.of_target
         return {
             STEP_S: seconds / steps,
             QUESTIONS_PER_S: questions / seconds,
@@ -69,6 +79,7 @@ class Throughput:
             PADDING: 1 - tokens / computed if computed else 0.0,
             PEAK_GB: peak_memory_gb(device),
             **({DRAWS_PER_S: draws / seconds} if draws else {}),
+            **({MFU: done / seconds / peak} if peak is not None and done else {}),
         }
 
 
@@ -84,13 +95,18 @@ def throughput_said(rates: dict[str, float]) -> str:
     """Returns the rates in one line.
 
     >>> rates = {STEP_S: 0.84, QUESTIONS_PER_S: 38.1, VISUAL_PER_S: 2439.0, TARGETS_PER_S: 76.0}
-    >>> throughput_said({**rates, TOKENS_PER_S: 3100.0, PADDING: 0.041, PEAK_GB: 2.25})
-    '0.84 s a step, 38.1 questions/s, 3,100 tokens/s (2,439 visual), 4 % padding, 2.2 GB'
+    >>> rates |= {TOKENS_PER_S: 3100.0, PADDING: 0.041, PEAK_GB: 2.25}
+    >>> throughput_said(rates)
+    '0.84 s a step, 38.1 questions/s, 3,100 tokens/s (2,439 visual, 76 targets), 4 % padding, 2.2 GB'
+    >>> throughput_said({**rates, MFU: 0.413}).partition('targets), ')[2]
+    '4 % padding, 2.2 GB, 41 % MFU'
     """
+    busy = f", {100 * rates[MFU]:.0f} % MFU" if MFU in rates else ""
     return (
         f"{rates[STEP_S]:.2g} s a step, {rates[QUESTIONS_PER_S]:.3g} questions/s, "
-        f"{_round(rates[TOKENS_PER_S])} tokens/s ({_round(rates[VISUAL_PER_S])} visual), "
-        f"{100 * rates[PADDING]:.0f} % padding, {rates[PEAK_GB]:.1f} GB"
+        f"{_round(rates[TOKENS_PER_S])} tokens/s ({_round(rates[VISUAL_PER_S])} visual, "
+        f"{_round(rates[TARGETS_PER_S])} targets), "
+        f"{100 * rates[PADDING]:.0f} % padding, {rates[PEAK_GB]:.1f} GB{busy}"
     )
 
 

@@ -15,6 +15,7 @@ class TimeLeft:
     images: int = 0  # The number of images that a phase asks about.
     validated_images: int = 0  # The number of images that a validation asks about.
     final_conditions: int = 0  # The number of conditions of the final phase; 0 where none follows.
+    took_s: dict[str, float] = field(default_factory=dict)  # The time of each phase that began in this process.
     of_run_s: float | None = None  # The time that the run was found to take still, after the last step.
     _image_s: float | None = None  # The time of an image under one condition, in the last phase or validation.
     _steps: int = 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from medtune.data.progress import clock
 from medtune.data.readable import spoken
 from medtune.eval.benchmark import PaperOf
 from medtune.eval.data_label import UNKNOWN
@@ -126,6 +128,7 @@ def reproduction(run: RunData) -> Reproduction:
         **_lookalikes(run),
         "training": _training(run),
         **({"early stopping": results.stopped_early} if results.stopped_early else {}),
+        **({"time": _times(results.seconds)} if results.seconds else {}),
         "checkpoint": run.doctor.headline() if run.doctor else "not compared with plain transformers (medtune doctor)",
         "results written": run.written.isoformat(),
     }
@@ -157,6 +160,10 @@ def _lookalikes(run: RunData) -> dict[str, str]:
         "data changed": label.changed_data,
     }
     return {name: text for name, text in found.items() if text}
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{phase.replace('_', '-')} {clock(took)}" for phase, took in seconds.items())
 
 
 def _training(run: RunData) -> str:

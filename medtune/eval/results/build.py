@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import cast
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
@@ -50,6 +50,7 @@ class RunFacts:
     patient_unit: str = ""  # What stands for a patient, in the words of the source.
     # Hub id and commit of the weights that the run began with; "" if they are not from the hub.
     weights_commit: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)  # The time of each phase on the clock.
 
 
 def results_file(
@@ -82,6 +83,7 @@ def results_file(
         stopped_early=facts.stopped_early,
         weights_commit=facts.weights_commit,
         patient_unit=facts.patient_unit,
+        seconds=dict(facts.seconds),
         interval_method=_method(*phases.values()),
         **asdict(facts.label),
     )

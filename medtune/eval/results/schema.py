@@ -206,12 +206,15 @@ class RunHistory:
             if none did.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
         weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
+        seconds: Phase (zero_shot, training, final) -> the seconds that it took on the clock; a phase that an earlier
+            process had begun is left out.
     """
 
     trained_on: Fact = ""
     stopped_early: Fact = ""
     patient_unit: Fact = ""
     weights_commit: Fact = ""
+    seconds: Annotated[Mapping[str, float], Field(exclude_if=lambda found: not found)] = field(default_factory=dict)
 
 
 # The fields of the last named class come first in the file.

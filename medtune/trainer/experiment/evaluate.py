@@ -301,6 +301,7 @@ def write_results(
             stopped_early=stopped_early,
             patient_unit=prepared.manifest.patient_unit,
             weights_commit=weights_commit,
+            seconds=experiment.left.took_s,
         )
         results = results_file(
             phases,

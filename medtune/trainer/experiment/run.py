@@ -144,6 +144,7 @@ def _zero_shot(
 
 
 def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
+    began_s, is_begun = time.monotonic(), experiment.folder.saved_step() > 0
     start = experiment.recipe.model.checkpoint or first_weights(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
@@ -151,6 +152,8 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
         start = experiment.folder.stage_weights(planned.number)
+    if not is_begun:
+        experiment.left.took_s["training"] = round(time.monotonic() - began_s, 1)
     return True
 
 
@@ -216,6 +219,8 @@ def _phase(
     judge_phase(experiment, name, questions, out_dir=out_dir)
     scores = score_answers(experiment, questions, answers, out_dir=out_dir, phase=name, before=before)
     took_s = time.monotonic() - began_s
+    if not is_begun:
+        experiment.left.took_s[name] = round(took_s, 1)
     experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {clock(took_s)}")
     also = {**waited, f"{name}/{TOOK}": took_s}
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=also)

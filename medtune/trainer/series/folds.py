@@ -63,6 +63,8 @@ def pool_folds(out: Path, *, number: int, command: Sequence[str]) -> str:
     write_json(whole.environment, {**runs[0].recorded(), **about, "command": list(command)})
     write_json(whole.weights, read_json(runs[0].weights, dict[str, str]))
     stops = [f"fold {place}: {each.stopped_early}" for place, each in enumerate(found, 1) if each.stopped_early]
+    measured = [phase for phase in found[0].seconds if all(phase in each.seconds for each in found)]
+    about["seconds"] = {phase: round(sum(each.seconds[phase] for each in found), 1) for phase in measured}
     # `rescore_run` takes the facts of a run from its results, and puts the scores of all answers in place of these.
     write_document(whole.results, replace(found[0], **about, stopped_early="; ".join(stops)))
     return rescore_run(open_run(out))

@@ -25,6 +25,7 @@ from medtune.data.progress import OnDone, clock, progress
 from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
+from medtune.trainer.devices.peak_flops import work_of
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment
@@ -319,7 +320,7 @@ def _callbacks(
     return [
         *([] if state is None else [ContinuedTraining(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
-        StepLog(experiment, planned, loggers, stop),
+        StepLog(experiment, planned, loggers, stop, work_of(model.assembled.model)),
         *([_draws_shown(experiment, planned, loggers)] if draws(planned.stage) else []),
         ValidationSteps(every_steps=recipe.eval.every_steps),
         evaluation,

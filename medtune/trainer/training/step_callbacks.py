@@ -20,6 +20,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from medtune.eval.benchmark import Benchmark
 from medtune.models.sharding.learning_values import held_values, value_pieces, write_values
 from medtune.models.weights.divided_files import Piece
+from medtune.trainer.devices.peak_flops import StepWork, peak_here
 from medtune.trainer.devices.ranks import state_timeout, stopping_signal
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.losses import steps_per_draw
@@ -62,10 +63,16 @@ class StepLog(Callback):
 
     Args:
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
+        work: The operations of the model that is trained.
     """
 
     def __init__(
-        self, experiment: Experiment, planned: PlannedStage, loggers: Sequence[Logger], stop: StopRequest
+        self,
+        experiment: Experiment,
+        planned: PlannedStage,
+        loggers: Sequence[Logger],
+        stop: StopRequest,
+        work: StepWork,
     ) -> None:
         self._planned = planned
         self._loggers = loggers
@@ -75,7 +82,9 @@ class StepLog(Callback):
         self._steps_per_draw = steps_per_draw(planned.stage)
         self._left = experiment.left
         self._say = experiment.say
-        self._logged, self._validated = Throughput(), Throughput()
+        peak = peak_here(experiment.device, experiment.recipe.train.precision)
+        whole = None if peak is None else peak * experiment.world_size
+        self._logged, self._validated = Throughput(work, whole), Throughput(work, whole)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Gives the process groups that the strategy made for itself the timeout that the recipe states."""

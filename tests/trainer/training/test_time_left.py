@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from medtune.data.progress import clock as told
 from medtune.eval.results.metrics_file import read_metrics
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json
 from medtune.models.sequence.builder import IGNORED, Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
@@ -94,6 +97,25 @@ def test_a_run_says_it_in_a_pipe(nano: Nano, tmp_path: Path, capsys: Capture, mo
     assert all(0 <= share < 1 for share in values[PADDING])
     assert all(visual < tokens for visual, tokens in zip(values[VISUAL_PER_S], values[TOKENS_PER_S], strict=True))
     assert {"zero_shot/seconds", "final/seconds"} <= values.keys()
+    assert "train/mfu" not in values, "no CPU has a known peak"
+
+
+def test_results_and_report_say_how_long_each_phase_took(nano: Nano, tmp_path: Path) -> None:
+    """A phase that an earlier process had begun is left out: here all but the final one, which waits to be done."""
+    run = tmp_path / "run"
+    settings = ("train.max_steps=2", "eval.conditions=[image]")
+    assert nano.here("run", run, *settings) == 0
+    seconds = read_json(run / "results.json", ResultsFile).seconds
+    assert list(seconds) == ["zero_shot", "training", "final"]
+    assert all(took > 0 for took in seconds.values())
+    said = (
+        f"zero-shot {told(seconds['zero_shot'])}, training {told(seconds['training'])}, final {told(seconds['final'])}"
+    )
+    assert said in (run / "report.html").read_text("utf-8")
+    for file in (run / "results.json", *(run / "final").glob("*.jsonl")):
+        file.unlink()
+    assert nano.here("run", run, *settings, extra=("--resume",)) == 0
+    assert list(read_json(run / "results.json", ResultsFile).seconds) == ["final"]
 
 
 def test_the_pace_counts_what_the_passes_computed_and_no_validation(clock: list[float]) -> None:
