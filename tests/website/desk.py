@@ -31,9 +31,9 @@ TWINS = (
 MAX_STEPS, EVERY_STEPS = "train.max_steps=1", "eval.every_steps=1"
 """What takes seconds, also where the page names another number."""
 QUICK = (
-    "log.wandb=disabled", "train.precision=32-true", "eval.max_new_tokens=2", "eval.val_questions=2",
+    "log.wandb=disabled", "train.precision=32-true", "eval.max_new_tokens=2", "eval.val_questions=12",
     "eval.questions=4", "eval.conditions=[image]", "train.batch_size=2",
-    "train.micro_batch_size=2", "data.workers=0", "model.dtype=float32",
+    "train.micro_batch_size=2", "data.workers=0", "model.dtype=float32", "eval.protocol=recipe",
 )  # fmt: skip
 """What takes seconds, where the page says nothing else."""
 ASKS_A_RECIPE = ("run", "train", "eval", "validate", "doctor")

@@ -35,8 +35,8 @@ TABLE = (
     NotHere(r"^medtune compare .*endpoint_", "one of the runs is of a server; two runs are compared on other pages"),
     NotHere(r"--scale pocket", "it trains for half an hour; tests/trainer/studies makes the rows small", ("--dry",)),
     NotHere(r"^medtune reproduce (?!.*--dry)", "it trains large models; what each needs is listed here", ("--dry",)),
-    NotHere(r"early_stopping", "200 steps with the tiny model take twelve seconds; here it is six", (
-        "--set", "train.max_steps=6")),
+    NotHere(r"early_stopping", "200 steps with the tiny model take twelve seconds; here it is seven", (
+        "--set", "train.max_steps=7")),
     NotHere(r"projector=vocabulary", "the example of BUSI asks no question 20 times; the simulation does", (
         "--set", "data.benchmark=fetal_gauge", "data.root=prepared/fetal_phantom")),
     NotHere(r"pocket_ct_ablation", "twenty pairs take a minute, and the soak trains them; here it is one", (
@@ -49,6 +49,7 @@ TABLE = (
     NotHere(r"^(?:python -m )?pytest ", "a part of the soak; the files that it names are there"),
     NotHere(r"^(?:vllm-env|sglang-env)/|^python -m venv (?:vllm|sglang)", "an environment of its own, and a GPU"),
     NotHere(r"^(?:tensorboard|mlflow) ", "it serves until it is stopped; tests of loggers read the values"),
+    NotHere(r"log\.wandb=online", "it asks the server of W&B, which no test may", ("--set", "log.wandb=disabled")),
     NotHere(r"^wandb ", "it asks the server of W&B, which no test may"),
     NotHere(r"\bhf:|^hf ", "it asks the hub, which no test may"),
     NotHere(r"^medtune export ", "its proof starts a new Python; tests/trainer/exporting makes it", ("--no-proof",)),

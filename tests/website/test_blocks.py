@@ -60,7 +60,8 @@ def follow(block: Block, desk: Desk, names: dict[str, Any]) -> None:
         elif command.startswith("mkdir "):
             Path(words(command)[-1]).mkdir(parents=True, exist_ok=True)
         elif command.startswith("export "):
-            os.environ.update([os.path.expandvars(words(command)[1]).split("=", 1)])
+            name, _, value = os.path.expandvars(words(command)[1]).partition("=")
+            os.environ[name] = value
         else:
             assert command.startswith(("eval ", "make ")), f"{block.page}: {command}: write it into not_here.TABLE"
     if block.kind == "python":
