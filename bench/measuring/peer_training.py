@@ -15,6 +15,7 @@ from bench.measuring.peer_job import LR, TUNING, WEIGHT_DECAY, Trainable, groups
 from bench.measuring.peer_process import working
 from bench.measuring.unmixed import unmixed
 from medtune.data.types import MediaGroup
+from medtune.models.kept_features import KeptFeatures
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatches, loader
 from medtune.trainer.training.lightning_module import FineTuning
@@ -108,6 +109,9 @@ def train(learner: Trainable, asked: Sequence[MediaGroup], case: TrainingCase, *
         answers=EvalBlock(),
         chosen=ModelBlock("nano_qwen25vl"),
     )
+    # Each training reads every picture in its first epoch.
+    learner.assembled.model.kept = KeptFeatures()
+    learner.assembled.model.kept.begin_training(comes_again=True)
     clock = _Clock()
     trainer = pl.Trainer(
         accelerator="cpu",

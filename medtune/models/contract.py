@@ -15,6 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Media, MediaKind, MediaRef, Sampling
+from medtune.models.kept_features import Kept, KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, PromptRows
@@ -59,7 +60,12 @@ class Model(nn.Module, ABC):
 
     This is an abstract class, not a Protocol, because torch and peft need an nn.Module, and Python's types cannot
     express "a module that also has these methods". The numbers in `rows.media_S` refer to the batch that was encoded.
+
+    Attributes:
+        kept: The features of media items that are kept; models of one run share them.
     """
+
+    kept: KeptFeatures
 
     @property
     @abstractmethod
@@ -99,6 +105,15 @@ class Model(nn.Module, ABC):
         super().train(mode)
         set_training(self, mode=mode)
         return self
+
+    @property
+    def kept_parts(self) -> tuple[PartName, ...]:
+        """The parts whose output for a media item is kept while none of them learns; none where nothing is kept."""
+        return ()
+
+    def made(self, media: MediaBatch, /) -> list[Kept]:
+        """Returns for each item what `kept_parts` make of it."""
+        raise ValueError(f"{type(self).__name__} keeps nothing of media items")
 
     def features(self, media: MediaBatch, /) -> Tensor | None:
         """Returns the features_MX of the vision tower; None where images have different numbers of features."""

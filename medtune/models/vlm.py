@@ -6,7 +6,6 @@ B rows, L tokens, S media spans, T target tokens.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,12 +14,12 @@ from typing import Any, Self
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, Reading
-from medtune.models.placing import is_on_the_host, placed
+from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named
+from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows
@@ -31,18 +30,13 @@ LANGUAGE_FOLDER = "language"
 """Name of the folder in a saved model that holds the language model in transformers' format."""
 VISION_PROJECTOR_FILE = "vision_projector.safetensors"
 _ONE_FILE = "1TB"
-REMEMBERED_BYTES = 256 * 2**20
-"""The features that are kept in the host's memory, of the items that were seen last (our own choice)."""
-
-
-def _bytes_of(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 class VisionLanguageModel(Model):
     """A model of a tower, a projector and a language model, each of which can be frozen, adapted or trained."""
 
     part_roots: Mapping[PartName, tuple[str, ...]] = {name: (name,) for name in PARTS}
+    kept_parts: tuple[PartName, ...] = ("vision",)
     plain_because = None
     packs_trees = True
 
@@ -51,10 +45,8 @@ class VisionLanguageModel(Model):
         self.vision = vision
         self.projector = projector
         self.language = language
-        # The features of items by what was read and with which weights. Models of one architecture may share them, as
-        # those that a run loads for its phases do.
-        self.remembered: dict[bytes, Tensor] = {}
-        self._read_by: tuple[tuple[object, ...], bytes] = ((), b"")
+        self.kept = KeptFeatures()
+        self._digest = WeightsDigest()
         take_columns(language)
 
     @property
@@ -79,7 +71,7 @@ class VisionLanguageModel(Model):
     def encode(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph.
 
-        In evaluation on a CPU a tower reads an item once: its features are kept for the next phase, condition or probe.
+        A tower that does not learn reads an item once: its features are kept for the next epoch, phase or condition.
         """
         tokens_MNE: Tensor = self.projector(self._features(pixels_MCHW))
         return tokens_MNE
@@ -90,41 +82,21 @@ class VisionLanguageModel(Model):
 
     def _features(self, pixels_MCHW: Tensor) -> Tensor:
         weights = list(self.vision.parameters())
-        learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
-        with torch.set_grad_enabled(learns):
-            # FSDP changes weights in ways that no version counts, and DeepSpeed those that learn.
-            strategy = torch.distributed.is_initialized() and any(weight.requires_grad for weight in weights)
-            changes = learns or self.training or strategy or isinstance(self, FSDPModule)
-            if weights and not changes and all(map(is_on_the_host, weights)):
-                return self._features_once(pixels_MCHW)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)):
+            if can_keep(weights, self.kept, self):
+                return self._kept_features(pixels_MCHW)
             features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
             return features_MND
 
-    def _features_once(self, pixels_MCHW: Tensor) -> Tensor:
-        with_weights, kept = self._weights_digest(), self.remembered
-        keys = [hashlib.sha1(with_weights + _bytes_of(each)).digest() for each in pixels_MCHW]
-        found = {key: kept.pop(key) for key in dict.fromkeys(keys) if key in kept}
-        new = {key: place for place, key in enumerate(keys) if key not in found}
-        if new:
-            features_MND = self.vision(self._at_the_tower(pixels_MCHW[list(new.values())]))
-            found.update((key, each.clone()) for key, each in zip(new, features_MND, strict=True))
-        # What was seen last stands behind, and the rest goes first.
-        kept.update(found)
-        most = max(1, REMEMBERED_BYTES // max(1, next(iter(found.values())).nbytes))
-        for key in list(kept)[: max(0, len(kept) - most)]:
-            del kept[key]
-        return torch.stack([found[key] for key in keys])
-
-    def _weights_digest(self) -> bytes:
+    def _kept_features(self, pixels_MCHW: Tensor) -> Tensor:
         state = list(chain(self.vision.named_parameters(), self.vision.named_buffers()))
-        computed_in = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        as_it_is = (computed_in, *((each.data_ptr(), each._version) for _, each in state))
-        if as_it_is != self._read_by[0]:
-            digest = hashlib.sha1(str(computed_in).encode())
-            for name, each in state:
-                digest.update(f"{name} {each.dtype} {tuple(each.shape)}".encode() + _bytes_of(each))
-            self._read_by = as_it_is, digest.digest()
-        return self._read_by[1]
+        digest = self._digest.of(state)
+        names = [named(digest, each) for each in pixels_MCHW]
+        found = self.kept.read(names, lambda place: self.made(pixels_MCHW[place : place + 1])[0])
+        return torch.stack([placed(features_ND, state[0][1].device) for (features_ND,) in found])
+
+    def made(self, pixels_MCHW: Tensor) -> list[Kept]:
+        return [(features_ND,) for features_ND in self.vision(self._at_the_tower(pixels_MCHW))]
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(chain(self.vision.parameters(), self.language.parameters()))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from medtune.models import vlm
 from medtune.models.contract import Assembled
+from medtune.models.kept_features import KeptFeatures
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
@@ -179,7 +179,7 @@ class _Counted:
 @torch.no_grad()
 def test_in_evaluation_a_tower_reads_an_item_once_and_the_features_are_its_own(name: str) -> None:
     model = _own(twin(name))
-    model.remembered.clear()
+    model.kept.clear()
     media = shown(twin(name), name, 1, 2, 1, 3)
     features_MND = model.vision(model._at_the_tower(media))
     plain_MNE = model.projector(features_MND)
@@ -219,7 +219,7 @@ def test_changed_weights_training_and_another_type_read_items_anew() -> None:
 def test_models_that_share_features_read_an_item_once_while_their_weights_are_equal() -> None:
     name = "nano_nn_m3d_phi3"
     first, second = (_own(fresh(name)) for _ in range(2))
-    second.remembered = first.remembered
+    second.kept = first.kept
     media = shown(twin(name), name, 1, 2)
     counted = _Counted(second)
     first.eval().encode(media)
@@ -253,12 +253,13 @@ def test_a_tower_that_a_strategy_trains_is_read_anew(monkeypatch: pytest.MonkeyP
 
 
 @torch.no_grad()
-def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kept_features_have_a_limit() -> None:
     name = "nano_nn_m3d_phi3"
     model = _own(fresh(name))
     model.eval()
     media = shown(twin(name), name, 1, 2, 3)
-    monkeypatch.setattr("medtune.models.vlm.REMEMBERED_BYTES", 2 * model.vision(model._at_the_tower(media))[0].nbytes)
+    most = 2 * model.vision(model._at_the_tower(media))[0].nbytes
+    model.kept = KeptFeatures(most)
     counted = _Counted(model)
     model.encode(media[:2])
     model.encode(media[:1])
@@ -267,4 +268,5 @@ def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert counted.items == 3, "the first was seen again and kept"
     model.encode(media[1:2])
     assert counted.items == 4
-    assert sum(each.nbytes for each in model.remembered.values()) <= vlm.REMEMBERED_BYTES
+    assert len(model.kept) == 2
+    assert model.kept.held_bytes <= most

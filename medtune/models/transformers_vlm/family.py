@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from transformers import Cache, PreTrainedModel
 from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Video
 from medtune.models.attention import Carried, carried, sees
-from medtune.models.contract import Encoded
+from medtune.models.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.sequence.builder import refuse_several
 from medtune.models.sequence.packing import ShownSpan
@@ -133,6 +133,19 @@ def attended_spans(seen: Tensor, media_BL: Tensor, spans: Sequence[Sequence[Show
     return attends_BLS
 
 
+class EncodedItems(Protocol):
+    """Encoded media items of a family, which can be taken apart, so that those of other batches can be put together."""
+
+    def parted(self) -> list[Kept]:
+        """Returns the tensors of each item."""
+        ...
+
+    @classmethod
+    def joined(cls, items: Sequence[Kept], /) -> Self:
+        """Returns items that were taken apart as a batch."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Wiring:
     """The parts of a family's model and the functions that run them.
@@ -142,14 +155,16 @@ class Wiring:
         encode: Function of the model and prepared media items that returns the encoded items for `hidden`.
         hidden: Function of the model, the step, the encoded items and the cache that returns hidden_BLE, the states
             before the output layer. It also fills the cache, where one is given.
+        encoded: The type of the encoded items.
         plain_because: Reason why the decoder cannot be told who sees whom, so that every sequence needs a row of its
             own; None where it takes columns.
         attends: Whether tokens attend to media beside the sequence, so that `hidden` needs attends_BLS.
     """
 
     roots: Mapping[PartName, tuple[str, ...]]
-    encode: Callable[[PreTrainedModel, Sequence[Pixels]], Encoded]
-    hidden: Callable[[PreTrainedModel, Step, Encoded | None, Cache | None], Tensor]
+    encode: Callable[[PreTrainedModel, Sequence[Pixels]], EncodedItems]
+    hidden: Callable[[PreTrainedModel, Step, Any, Cache | None], Tensor]
+    encoded: type[EncodedItems]
     plain_because: str | None = None
     attends: bool = False
 

@@ -7,7 +7,7 @@ segments, K segments of one length, N patches of such a segment, D width of a he
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from medtune.models.attention import take_columns
 from medtune.models.contract import Encoded, Model, Reading, root_of
+from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named, on_device
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
 from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
-from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, attended_spans, language_model
+from medtune.models.transformers_vlm.family import EncodedItems, Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.tuning.plan import PartName
 
@@ -40,12 +41,15 @@ class TransformersVlm(Model):
     The layout of the sequence gives the positions; the model never computes them itself.
     """
 
+    kept_parts: tuple[PartName, ...] = ("vision", "projector")
     packs_trees = False
 
     def __init__(self, whole: PreTrainedModel, wiring: Wiring) -> None:
         super().__init__()
         self.whole = whole
         self._wiring = wiring
+        self.kept = KeptFeatures()
+        self._digest = WeightsDigest()
         if wiring.plain_because is None:
             take_columns(language_model(whole))
         for root in wiring.roots["vision"]:
@@ -73,7 +77,33 @@ class TransformersVlm(Model):
         return self.whole
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
-        """Returns the encoded images, as the decoder takes them."""
+        """Returns the encoded images, as the decoder takes them.
+
+        A tower and a projector that do not learn encode an image once: the result is kept for the next epoch, phase or
+        condition.
+        """
+        weights = list(self._encoding(nn.Module.named_parameters))
+        if not can_keep((p for _, p in weights), self.kept, self):
+            return self._encoded(media)
+        digest, device = self._digest.of([*weights, *self._encoding(nn.Module.named_buffers)]), weights[0][1].device
+        found = self.kept.read([named(digest, item) for item in media], lambda place: self.made([media[place]])[0])
+        return self._wiring.encoded.joined([on_device(each, device) for each in found])
+
+    @torch.no_grad()
+    def made(self, media: Sequence[Pixels]) -> list[Kept]:
+        return self._encoded(media).parted()
+
+    def _encoding(self, named_tensors: Callable[..., Iterator[tuple[str, Tensor]]]) -> Iterator[tuple[str, Tensor]]:
+        for root in (root for part in self.kept_parts for root in self._wiring.roots[part]):
+            owner, _, name = root.rpartition(".")
+            inside = self.whole.get_submodule(owner)
+            alone = getattr(inside, name)
+            if isinstance(alone, nn.Module):
+                yield from named_tensors(alone, prefix=root)
+            elif named_tensors is nn.Module.named_parameters:
+                yield root, alone
+
+    def _encoded(self, media: Sequence[Pixels]) -> EncodedItems:
         weight = next(p for name, p in self.named_parameters() if root_of(name, self.part_roots)[0] == "vision")
         items = [
             {name: t if stays_on_host(self.whole, name) else _in_place(t, weight) for name, t in one.items()}

@@ -11,7 +11,7 @@ before, so that the device runs out of work. The functions are transformers' own
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from transformers.vision_utils import (
     get_vision_window_index,
 )
 
+from medtune.models.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, language_model
 from medtune.models.tuning.plan import PartName
@@ -90,6 +91,14 @@ class VisualTokens:
     # from the first on, a tensor (N, E) for each image. Empty for other families.
     deep: tuple[tuple[Tensor, ...], ...] = ()
 
+    def parted(self) -> list[Kept]:
+        return list(zip(self.tokens, *self.deep, strict=True))
+
+    @classmethod
+    def joined(cls, items: Sequence[Kept]) -> Self:
+        tokens, *deep = zip(*items, strict=True)
+        return cls(tokens, tuple(deep))
+
 
 Shown = Callable[[Step, VisualTokens | None], dict[str, Any]]
 """A function that returns the decoder's arguments besides embeddings, mask and positions."""
@@ -129,7 +138,7 @@ def in_sequence(
         ).last_hidden_state
         return hidden_BLE
 
-    return Wiring(roots, _encode, hidden, plain_because)
+    return Wiring(roots, _encode, hidden, VisualTokens, plain_because)
 
 
 def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:

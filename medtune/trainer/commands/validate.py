@@ -15,7 +15,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import SPLITS
 from medtune.eval.asking.plan import plan_visits
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import Assembled, MediaBatch, Model
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.replies import num_requests, total_tokens
 from medtune.models.endpoint.settings import Endpoint
@@ -27,13 +27,13 @@ from medtune.models.tuning.quantize import quantize_language, set_types
 from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
 from medtune.trainer.commands.arguments import Commands, add_recipe
-from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
-from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
+from medtune.trainer.launch.imports import import_parts, importing, keep_imported
 from medtune.trainer.losses import learns_from, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
+from medtune.trainer.plan.features import features_said
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
 from medtune.trainer.recipe.check import primary_parser
@@ -72,6 +72,9 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
 def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
+    with importing():
+        import_parts(benchmark=recipe.data.benchmark, model=recipe.model.name)
+    keep_imported()
     return validate(recipe, weights=not options.no_weights, devices=options.devices, tokens=options.tokens)
 
 
@@ -103,23 +106,28 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     _show_model(recipe, entry, model, assembled, adapted)
     for stage in recipe.stages:
         _show_stage(recipe, stage, model)
-    sizes = Sizes(row_tokens=tokens)
+    sizes, item = Sizes(row_tokens=tokens), None
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
-        _show_batch(data, assembled)
+        item = _show_batch(data, assembled)
         sizes = sizes_of(data, assembled)
     # Code ids are made by the tower, whose weights may not be here.
     if data is not None and recipe.data.cache and (loadable or recipe.model.variant != CODES):
         sizes = replace(sizes, cache_bytes=_show_cache(recipe))
-    planner = Planner(entry, sizes)
+    undivided = cannot_divide(model, recipe)
+    # With several stages, a model is stored as the last one needs it.
+    given_up = assembled is None and len(recipe.stages) == 1
+    planner = Planner(entry, sizes, item, adapted=(recipe, model) if given_up else None)
     plan = planner.plan(recipe, available)
     print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
+    for number, line in enumerate(features_said(recipe, model, plan, data)):
+        print(f"{'' if number else 'features':<10} {line}")
     lacks = [
         no_data,
         no_weights if weights else None,
         unproven,
-        cannot_divide(model, recipe),
+        undivided,
         missing_memory(plan, recipe, entry, available, planner),
         wrong_precision(recipe) if devices is None else None,
     ]
@@ -138,6 +146,8 @@ def _built(recipe: Recipe, entry: ZooEntry, *, loaded: bool) -> tuple[Model, Ass
     notes = adapted_as_stages_say(recipe, model)
     set_types(model, precision)
     if assembled is not None and recipe.model.checkpoint is not None:
+        from medtune.trainer.experiment.load_model import load_checkpoint
+
         load_checkpoint(recipe, model, recipe.model.checkpoint)
     return model, assembled, notes
 
@@ -196,6 +206,9 @@ def _show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
 
 
 def _unproven(recipe: Recipe) -> str | None:
+    # This import loads Lightning.
+    from medtune.trainer.doctor import open_candidate, proof_of
+
     record = proof_of(open_candidate(recipe), say=print)
     wrong = next((check for check in record.checks if check.passed is False), None)
     if wrong is None:
@@ -262,12 +275,28 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
             print(f"           look-alikes: {line}")
     for note in prepared.manifest.warnings:
         print(f"           {note}")
+    if training and (alone := _shares_nothing(data)):
+        print(f"shares     {alone}")
     if recipe.model.crop_organs is not None:
         print(f"sees       {crop_said(group for split in SPLITS for group in prepared.groups(split))}")
     print(f"scores     {_scored(data)}")
     if data.recipe.eval.judge is not None:
         print(f"judge      {_judged(data, data.recipe.eval.judge)}")
     return data
+
+
+def _shares_nothing(data: OpenedData) -> str:
+    """Returns what it costs that no two questions share the reading of what they are about; "" where some do."""
+    if data.recipe.train.group_questions != 1:
+        return ""
+    groups = [group for each in data.training_sets for group in each.prepared.groups("train") if group.media]
+    asked = sum(len(group.questions) for group in groups)
+    if asked == len(groups):
+        return ""
+    return (
+        f"WARNING: nothing in training, as train.group_questions is 1: {len(groups):,} pictures or scans are read for "
+        f"each of their {asked:,} questions. A larger number reads each once for so many; divide train.batch_size by it"
+    )
 
 
 def _judged(data: OpenedData, judge: JudgeSettings) -> str:
@@ -288,7 +317,8 @@ def _scored(data: OpenedData) -> str:
     return f"{read}; about {covered:,} of the {len(asked):,} questions of {split}"
 
 
-def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+def _show_batch(data: OpenedData, assembled: Assembled) -> MediaBatch | None:
+    """Shows the first batch; returns its first media item, None where it shows none."""
     refuse_long_questions(data.recipe, data.prepared, data.benchmark, data.training_sets, assembled)
     recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     stage, devices = recipe.stages[0], recipe.train.devices
@@ -325,6 +355,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     )
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: {learnt}, (visual tokens)")
     print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
+    return None if batch.media is None else batch.media[:1]
 
 
 def cut_answers(data: OpenedData, assembled: Assembled) -> str:

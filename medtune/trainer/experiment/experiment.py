@@ -13,6 +13,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
+from medtune.models.kept_features import KeptFeatures
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
@@ -24,6 +25,7 @@ from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.experiment.runnable import refuse_long_questions, refuse_unfit
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
+from medtune.trainer.plan.devices import GB
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
@@ -112,9 +114,9 @@ class Experiment:
         return TrainSplit(lambda: self.prepared.each_question("train"))
 
     @cached_property
-    def features(self) -> dict[bytes, torch.Tensor]:
+    def features(self) -> KeptFeatures:
         """The features that the towers of this run's models computed, which they share."""
-        return {}
+        return KeptFeatures(self.recipe.data.features_gb * GB)
 
     def say(self, text: str) -> None:
         if self.rank == 0:

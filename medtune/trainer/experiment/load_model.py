@@ -19,7 +19,6 @@ from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, s
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
-from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits, show_downloads_alone
@@ -242,8 +241,8 @@ def _fetched(experiment: Experiment) -> Assembled:
     transform = assembled.transform
     _refuse_media(transform.kinds, experiment.prepared, block.name, lambda kind: _instead(transform, kind))
     assembled = _with_volume_cache(experiment, assembled)
-    if isinstance(assembled.model, VisionLanguageModel):
-        assembled.model.remembered = experiment.features
+    experiment.features.begin_answers()
+    assembled.model.kept = experiment.features
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.plan.gathered import Divided, gathered, gathered_to_answer
@@ -144,6 +145,7 @@ class LiveBytes(TorchDispatchMode):
     Attributes:
         now: Bytes that live now, by kind.
         most: Bytes that lived, by kind, when all of them together were most.
+        products: Multiplications and additions of products and convolutions so far.
     """
 
     def __init__(self, fake: FakeTensorMode, *, vocabulary: int) -> None:
@@ -151,6 +153,7 @@ class LiveBytes(TorchDispatchMode):
         self.fake = fake
         self.now: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
+        self.products = 0.0
         self._vocabulary = vocabulary
         self._known: dict[int, tuple[str, Any]] = {}
 
@@ -187,6 +190,8 @@ class LiveBytes(TorchDispatchMode):
                 made = func(*args, **keywords)
         else:
             made = func(*args, **keywords)
+        if (count := flop_registry.get(getattr(func, "_overloadpacket", None))) is not None:
+            self.products += count(*args, **keywords, out_val=made)
         for tensor in tree_leaves(made):
             if isinstance(tensor, Tensor):
                 self._follow(tensor, self._kind(func, tensor, given))

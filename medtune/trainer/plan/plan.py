@@ -25,7 +25,7 @@ from medtune.trainer.plan.gathered import (
     units_of,
 )
 from medtune.trainer.plan.held import Held, after_step, held
-from medtune.trainer.plan.rehearsal import Pass, Rehearsal
+from medtune.trainer.plan.rehearsal import ALL, ENCODING, Pass, Rehearsal
 from medtune.trainer.recipe.schema import Recipe, Stage
 
 LARGE = 1_000_000_000
@@ -78,6 +78,9 @@ class Plan:
     export: Mapping[str, float]  # Bytes that `medtune export` writes after the run, by how it is asked.
     parameters: int
     unknown: tuple[str, ...] = ()  # What could not be counted, in words.
+    feature_bytes: int = 0  # Bytes that are kept of a media item; 0 where nothing is kept or it could not be counted.
+    # The share of a training pass's products that encoding its media makes; None where it could not be counted.
+    encoding_share: float | None = None
 
     @property
     def peak(self) -> MemoryPhase:
@@ -93,10 +96,19 @@ class Planner:
 
     Args:
         item: A prepared media item of the data; None takes an empty one where the entry says what it looks like.
+        adapted: A model without values that was adapted for a recipe already, with that recipe; it is given up.
     """
 
-    def __init__(self, entry: ZooEntry, sizes: Sizes, item: MediaBatch | None = None) -> None:
+    def __init__(
+        self,
+        entry: ZooEntry,
+        sizes: Sizes,
+        item: MediaBatch | None = None,
+        *,
+        adapted: tuple[Recipe, Model] | None = None,
+    ) -> None:
         self._entry = entry
+        self._adapted = adapted
         self._sizes = sizes
         self._item = item
         self._passes = functools.lru_cache(maxsize=None)(self._rehearsed)
@@ -122,6 +134,8 @@ class Planner:
             unknown.append("what passes through the model: name the machine that will run it with --devices")
         kept = _held(recipe, stage, state, devices)
         parameters = sum(row.parameters for row in state.rows)
+        step = self._passes(self._key(recipe, stage, "train")) if rehearses else ""
+        counted = step if isinstance(step, Pass) and step.products[ENCODING] else None
         return Plan(
             phases=tuple(phases),
             host=self._host(recipe, kept, state),
@@ -129,6 +143,8 @@ class Planner:
             export=exported(recipe, parameters, state.learnt),
             parameters=parameters,
             unknown=tuple(dict.fromkeys(unknown)),
+            feature_bytes=0 if counted is None else counted.kept_bytes,
+            encoding_share=None if counted is None else counted.products[ENCODING] / counted.products[ALL],
         )
 
     def _phases(self, recipe: Recipe, devices: Devices, *, passes: bool) -> tuple[list[MemoryPhase], list[str]]:
@@ -191,6 +207,11 @@ class Planner:
         return max(1, min(stage.batch_size, fitting))
 
     def _rehearsed(self, key: tuple[object, ...]) -> Pass | str:
+        found = self._with_media(key, shown=True)
+        # Code that asks for the values of pixels still has a language model whose pass can be rehearsed.
+        return self._with_media(key, shown=False) if isinstance(found, str) and self._item is not None else found
+
+    def _with_media(self, key: tuple[object, ...], *, shown: bool) -> Pass | str:
         what, size, recompute, cached = key[:4]
         recipe, stage = self._known[key]
         assert isinstance(size, PassSize)
@@ -203,9 +224,10 @@ class Planner:
                     model, precision=_precision(recipe), recompute=bool(recompute), cached_casts=bool(cached)
                 )
             rehearsal = self._rehearsals[key[2:]]
-            media = self._media(rehearsal.model, recipe, size.media)
+            media = self._media(rehearsal.model, recipe, size.media) if shown else None
             if what == "train":
-                return rehearsal.train(size, media, rehearsed_loss(recipe.train.loss))
+                kept_bytes = 0 if media is None else rehearsal.kept_bytes(media)
+                return replace(rehearsal.train(size, media, rehearsed_loss(recipe.train.loss)), kept_bytes=kept_bytes)
             return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
             return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"
@@ -230,7 +252,8 @@ class Planner:
 
     def _counted(self, key: tuple[object, ...]) -> _Counted:
         recipe, stage = self._known[key]
-        model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage)
+        model = self._given(recipe, stage) if key[0] == "learning" else None
+        model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage) if model is None else model
         learning = () if key[0] == "before" else recipe.stages
         learnt = {name: p for each in learning for name, p in _learning(model, each)}
         rows = set_learning(model, stage.tuning) if learning else ()
@@ -248,6 +271,13 @@ class Planner:
             adapters=sum(p.numel() for name, p in learnt.items() if ".lora_" in name),
             item=None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media))),
         )
+
+    def _given(self, recipe: Recipe, stage: Stage) -> Model | None:
+        if self._adapted is None or _model_key(self._adapted[0], stage) != _model_key(recipe, stage):
+            return None
+        (_, model), self._adapted = self._adapted, None
+        set_learning(model, stage.tuning)
+        return model
 
     def _host(self, recipe: Recipe, kept: Held, state: _Counted) -> dict[str, float]:
         train, ranks = recipe.train, recipe.train.devices

@@ -4,6 +4,7 @@ A deep decoder is rehearsed with a few of its layers: what each further layer of
 """
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from medtune.models.contract import MediaBatch, Model
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens
 from medtune.models.tuning.apply import recompute_activations
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import is_quantized, precise
@@ -23,6 +25,8 @@ from medtune.trainer.plan.gathered import PassSize, rows_of
 from medtune.trainer.plan.held import GRADIENTS, WEIGHTS, LiveBytes, without_values
 from medtune.trainer.training.batches import MicroBatch
 
+ENCODING, ALL = "encoding", "all"
+"""The names of what is counted as products."""
 WHOLE_UP_TO = 12
 """The number of layers up to which all of them are rehearsed."""
 
@@ -33,6 +37,8 @@ class Pass:
 
     bytes: Counter[str]  # Bytes by kind: activations, masks, logits, casts of weights.
     visual_tokens: int  # Tokens with which a media item stands in a row; 0 where no media were shown.
+    products: Counter[str]  # Multiplications and additions, of encoding the media and of all.
+    kept_bytes: int = 0  # Bytes that the model keeps of a media item.
 
 
 class _Fake(FakeTensorMode):
@@ -60,16 +66,20 @@ class Rehearsal:
         self._precise = precise(precision, torch.device("cpu"))
         self._cached_casts = cached_casts
         self._compute = torch.float32 if precision == "32-true" else torch.bfloat16
-        _unpack_in_forward(model, self._fake, self._compute)
         output: Any = model.of_transformers.get_output_embeddings()
         self._vocabulary = int(output.weight.shape[0])
-        without_values(model, self._fake)
-        if recompute:
-            recompute_activations(model)
         self.model = model
         decoder: Any = model.of_transformers.get_decoder()
         self._decoder = decoder
         self._layers: list[nn.Module] = list(decoder.layers)
+        self._lengths = _prefixes(self._kinds())
+        # The layers behind these are never run.
+        decoder.layers = nn.ModuleList(self._layers[: max(self._lengths)])
+        _unpack_in_forward(model, self._fake, self._compute)
+        without_values(model, self._fake)
+        if recompute:
+            recompute_activations(model)
+        decoder.layers = nn.ModuleList(self._layers)
 
     def train(self, size: PassSize, media: MediaBatch | None, loss: Loss) -> Pass:
         """Returns what a training pass holds whose gradients are added to those that are there already."""
@@ -80,19 +90,29 @@ class Rehearsal:
         return self._extended(size, media, None)
 
     def _extended(self, size: PassSize, media: MediaBatch | None, loss: Loss | None) -> Pass:
-        kinds = self._kinds()
-        lengths = _prefixes(kinds)
+        kinds, lengths = self._kinds(), self._lengths
         runs = [self._run(size, media, loss, layers=length) for length in lengths]
         if len(runs) == 1:
             return runs[0]
         names = sorted(set(kinds))
         counted = np.array([[1, *(kinds[:length].count(name) for name in names)] for length in lengths], float)
         wanted = np.array([1, *(kinds.count(name) for name in names)], float)
-        found: Counter[str] = Counter()
-        for what in {each for run in runs for each in run.bytes}:
-            solved, *_ = np.linalg.lstsq(counted, np.array([run.bytes[what] for run in runs], float), rcond=None)
-            found[what] = max(0, round(float(wanted @ solved)))
-        return Pass(found, runs[0].visual_tokens)
+
+        def extended(each: Callable[[Pass], Counter[str]]) -> Counter[str]:
+            found: Counter[str] = Counter()
+            for what in {name for run in runs for name in each(run)}:
+                solved, *_ = np.linalg.lstsq(counted, np.array([each(run)[what] for run in runs], float), rcond=None)
+                found[what] = max(0, round(float(wanted @ solved)))
+            return found
+
+        return Pass(extended(lambda run: run.bytes), runs[0].visual_tokens, extended(lambda run: run.products))
+
+    def kept_bytes(self, media: MediaBatch) -> int:
+        """Returns the bytes of what the model keeps of the first of some media items; 0 where it keeps nothing."""
+        if not self.model.kept_parts:
+            return 0
+        with LiveBytes(self._fake, vocabulary=self._vocabulary), torch.no_grad(), self._precise():
+            return sum(each.numel() * each.element_size() for each in self.model.made(media[:1])[0])
 
     def _kinds(self) -> list[str]:
         types = getattr(self.model.of_transformers.config.get_text_config(), "layer_types", None)
@@ -117,34 +137,40 @@ class Rehearsal:
         torch.set_autocast_cache_enabled(self._cached_casts)
         try:
             with live:
-                visual = self._passes(size, media, loss)
+                visual, encoding = self._passes(size, media, loss, live)
         finally:
             torch.set_autocast_cache_enabled(kept)
             self._decoder.layers = nn.ModuleList(self._layers)
             for parameter in model.parameters():
                 parameter.grad = None
-        return Pass(Counter({what: live.most[what] - before[what] for what in live.most}), visual)
+        more = Counter({what: live.most[what] - before[what] for what in live.most})
+        return Pass(more, visual, Counter({ENCODING: round(encoding), ALL: round(live.products)}))
 
-    def _passes(self, size: PassSize, media: MediaBatch | None, loss: Loss | None) -> int:
+    def _passes(
+        self, size: PassSize, media: MediaBatch | None, loss: Loss | None, live: LiveBytes
+    ) -> tuple[int, float]:
         grad: AbstractContextManager[object] = torch.no_grad() if loss is None else nullcontext()
         with grad:
             with self._precise():
                 encoded = None if media is None else self.model.encode(media)
+                encoding = live.products
                 visual = 0 if encoded is None else _visual_tokens(encoded)
                 axes = (3,) if "mrope_section" in str(self.model.of_transformers.config) else ()
                 rows = rows_of(size, visual_tokens=visual, axes=axes)
                 if loss is None:
                     self.model(rows, encoded)
-                    return visual
+                    return visual, encoding
                 number = size.rows
                 batch = MicroBatch(0, rows, None, number * size.targets, number, number, number, size.media, ())
                 lowered, _ = self.model(rows, encoded, partial(of_step, loss, batch))
             del encoded
             lowered.backward()
-        return visual
+        return visual, encoding
 
 
 def _visual_tokens(encoded: Any) -> int:
+    if isinstance(encoded, VisualTokens):
+        return len(encoded.tokens[0])
     return int(encoded.shape[1]) if isinstance(encoded, Tensor) else 1
 
 

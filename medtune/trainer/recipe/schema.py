@@ -118,6 +118,9 @@ class DataBlock:
             stay true according to the benchmark; an image whose questions allow different changes counts as several
             media groups. A changed volume is not taken from the cache.
         cache: Whether the prepared folder keeps each volume in the form that the model reads, to prepare it only once.
+        features_gb: Memory, for each device, in which features of images are kept that frozen parts of the model made,
+            so that later epochs and phases need not make them again; 0 keeps none. Changed images (`augment`) and what
+            a part that learns makes are never kept.
         folds: Number of folds of a cross-validation by patient, as `--folds` sets it: `medtune run` makes a run for
             each, which learns from the others, and pools their answers. None takes the folder's own splits.
         fold: The fold that this run is asked, from 1; `medtune run` sets it.
@@ -132,6 +135,7 @@ class DataBlock:
     balance: Share = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
+    features_gb: NotNegative = 2.0
     folds: Annotated[int, Interval(ge=1, le=1000)] | None = None
     fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 

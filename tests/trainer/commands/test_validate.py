@@ -22,6 +22,16 @@ def test_validate_shows_labels_groups_and_budget(prepared_tiny: Path, shown: Tol
     assert "test        9 questions" in said
 
 
+def test_validate_says_that_a_recipe_shares_nothing(prepared_tiny: Path, shown: Told) -> None:
+    arguments = ["validate", "nano_busi_lora", "--no-weights", "--set", f"data.root={prepared_tiny}"]
+    said = shown(main([*arguments, "train.group_questions=1"]))
+    assert (
+        "WARNING: nothing in training, as train.group_questions is 1: 34 pictures or scans are read for each of" in said
+    )
+    assert "their 51 questions" in said
+    assert "shares " not in shown(main(arguments))
+
+
 def test_validate_warns_of_answers_that_are_longer_than_replies(prepared_tiny: Path, shown: Told) -> None:
     arguments = ["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", "eval.max_new_tokens=3"]
     said = shown(main(arguments))

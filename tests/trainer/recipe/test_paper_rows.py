@@ -12,7 +12,7 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from medtune.eval.scoring.tables import Table
 from medtune.eval.studies.cells import StudyAnswers, StudyCell, study_cells
 from medtune.eval.studies.published import Answers, PublishedColumn
@@ -145,3 +145,12 @@ def test_likelihood_alone_and_another_length_keep_a_row_apart() -> None:
     assert departure_from_published(recipe, u2) == (
         "the temperature was 0.0, the published one is 0.7 (eval.protocol: published sets it)"
     )
+
+
+@pytest.mark.parametrize("name", catalog.names(catalog.RECIPES))
+def test_every_recipe_shares_the_reading_of_a_picture_between_its_questions(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.train.group_questions != 1
+    if name in ("medgemma_4b_ctlesionvqa_lora", "qwen3vl_4b_ctlesionvqa_organ_lora"):
+        paper = RECIPES["m3d_llama2_ctlesionvqa"].train
+        assert (recipe.train.group_questions, recipe.train.batch_size) == (paper.group_questions, paper.batch_size)

@@ -6,12 +6,13 @@ width.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
+from medtune.models.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.transformers_vlm.family import Family, Pixels, Step, Wiring, language_model, parts
 from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video
@@ -172,6 +173,13 @@ class TileStates(NamedTuple):
     states_MTPE: Tensor  # Projected features of every tile, padding tiles included.
     is_tile_MT: Tensor  # bool, True where a tile is part of the image, False at padding tiles.
 
+    def parted(self) -> list[Kept]:
+        return list(zip(self.states_MTPE, self.is_tile_MT, strict=True))
+
+    @classmethod
+    def joined(cls, items: Sequence[Kept]) -> Self:
+        return cls(*map(torch.stack, zip(*items, strict=True)))
+
 
 def mllama() -> Family:
     """The family of Llama-3.2-Vision: images stand beside the row, and cross-attention layers attend to them."""
@@ -181,6 +189,7 @@ def mllama() -> Family:
             roots=parts("model.vision_model", "model.multi_modal_projector"),
             encode=_encode_tiles,
             hidden=_hidden_beside,
+            encoded=TileStates,
             attends=True,
         ),
         pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import PARTS, Encoded, Model, Reading, root_of
+from medtune.models.kept_features import KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
@@ -182,6 +183,7 @@ class GenericVlm(Model):
     ) -> None:
         super().__init__()
         self.whole = whole
+        self.kept = KeptFeatures()
         self._roots = find_parts(whole)
         self._by_token = by_token
         self._joins = joins or {}
