@@ -224,6 +224,7 @@ NEEDS = {
 }
 """What has to be there before."""
 ALSO_CALLED = {
+    "prepared/vqa": "prepared/mine",
     "prepared/fetal_gauge": "prepared/fetal_phantom",
     "prepared/ctlesionvqa": "prepared/ct_phantom",
     "runs/RECIPE/RUN": "RUN",
