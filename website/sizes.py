@@ -1,6 +1,6 @@
 """Writes docs/reference/sizes.md: each model's size, its licence, and what a device holds while it learns, by method.
 
-The numbers are those of `medtune validate --no-weights`, which builds each model without values. All models take some
+The numbers are those of `medtune validate --no-weights`, which builds each model without values. All models take a few
 minutes together: `make sizes` runs it. A test counts one model anew and holds the list of names against the code.
 """
 
@@ -10,28 +10,28 @@ from pathlib import Path
 from medtune.data import catalog
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.trainer.plan.devices import GB, Devices
-from medtune.trainer.plan.plan import Plan, Planner, Sizes
+from medtune.trainer.plan.plan import Planner, Sizes
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sizes.md"
-ROW_TOKENS = 1000
 DEVICE = Devices(1, "a card", 80.0)
 METHODS = {"LoRA": [], "QLoRA": ["model.language_bits=4"], "full": ["model.tuning.language={mode: full, lr: 1.0e-5}"]}
 # Only a recipe says of which parts these are put together.
 MADE_FROM_PARTS = ("parts",)
-HEAD = f"""# Models, size and memory
+HEAD = """# Models, size and memory
 
 Written by `make sizes` from the plan of `medtune validate --no-weights`; a test counts one model anew. What each
 model reads, and what was verified of it, stands in [models](../models.md) and [families](../families.md).
 
-GB that one device holds at most while it learns: one media group in a pass, rows of {ROW_TOKENS} tokens, recomputed
-activations (`train.gradient_checkpointing=true`), bf16-mixed, AdamW; CUDA's own memory and fragmentation are not
-counted. *LoRA* has rank 16 on all linear layers of the language model, *QLoRA* the same over weights in 4 bits, *full*
-trains the whole language model; vision tower and projector are frozen. On CPUs such plans were within 15 % of what
-ranks took ([memory](../memory.md)); on a GPU they were not compared. Your own recipe is planned by
+GB that one device holds at least while it learns, before anything passes through the model: weights, gradients,
+AdamW's moments, in bf16-mixed. *LoRA* has rank 16 on all linear layers of the language model, *QLoRA* the same over
+weights in 4 bits, *full* trains the whole language model; vision tower and projector are frozen. Activations come on
+top; they depend on the data and on `train.micro_batch_size`, and your own recipe is planned with them by
 
     medtune validate qwen25vl_7b_vqa_lora --no-weights --devices 1xA100-80GB
+
+On CPUs such plans were within 15 % of what ranks took ([memory](../memory.md)); on a GPU they were not compared.
 
 **None of the models over 0.2 billion parameters was run with its real weights by us.** What is tested of each are its
 code at tiny sizes against transformers' own, its full-size shapes without values, and, for releases with names of their
@@ -51,17 +51,11 @@ def names() -> list[str]:
 def row(name: str) -> str:
     """Returns a model's line of the table."""
     entry = zoo_entry(name)
-    planner, plans = Planner(entry, Sizes(row_tokens=ROW_TOKENS)), dict[str, Plan | str]()
-    for method, settings in METHODS.items():
-        try:
-            recipe = _recipe(name, settings)
-            plans[method] = planner.plan(recipe, DEVICE)
-        except ValueError as error:
-            plans[method] = f"refused: {str(error).partition(';')[0].partition('. ')[0]}"
-    counted = [plan.parameters for method, plan in plans.items() if isinstance(plan, Plan) and method != "QLoRA"]
-    cells = " | ".join(_cell(plan) for plan in plans.values())
+    planner = Planner(entry, Sizes())
+    cells = [_held(planner, name, settings) for settings in METHODS.values()]
+    parameters = sum(each.numel() for each in entry.skeleton(_recipe(name, []).model).parameters())
     where = entry.licence if entry.hub is None else f"`{entry.hub.repo_id}`{', gated' if entry.hub.gated else ''}"
-    return f"| `{name}` | {counted[0] / 1e9:.2f} | {cells} | {where} |"
+    return f"| `{name}` | {parameters / 1e9:.2f} | {' | '.join(cells)} | {where} |"
 
 
 def page() -> Iterator[str]:
@@ -95,12 +89,13 @@ def _entry(name: str) -> object:
     return catalog.made(catalog.MODELS, name, object)
 
 
-def _cell(plan: Plan | str) -> str:
-    if isinstance(plan, str):
-        return plan.replace("|", "\\|")
-    training = [phase for phase in plan.phases if phase.name == "training"]
-    note = " (activations not counted)" if plan.unknown else ""
-    return f"{max(phase.total for phase in training) / GB:.1f}{note}"
+def _held(planner: Planner, name: str, settings: list[str]) -> str:
+    try:
+        return f"{planner.least(_recipe(name, settings), DEVICE) / GB:.1f}"
+    except ValueError as error:
+        return f"refused: {str(error).partition(';')[0].partition('. ')[0]}".replace("|", "\\|")
+    except RuntimeError:
+        return "not counted"  # transformers cannot say the sizes of such an architecture without its weights.
 
 
 if __name__ == "__main__":

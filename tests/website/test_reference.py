@@ -1,8 +1,10 @@
 """The pages of docs/reference that are lists in the code are those of the code."""
 
+import re
+
 import pytest
 
-from website import reference
+from website import reference, sizes
 
 
 @pytest.mark.parametrize("name", reference.PAGES)
@@ -13,3 +15,11 @@ def test_the_page_is_that_of_the_code(name: str) -> None:
 
 def test_a_cell_of_a_table_holds_its_text() -> None:
     assert reference._cell("a | b\n<c> *d*") == "a \\| b &lt;c> \\*d\\*"
+
+
+def test_the_page_of_sizes_has_each_model_and_one_is_counted_anew() -> None:
+    lines = sizes.PAGE.read_text("utf-8").splitlines()
+    rows = {name[1]: line for line in lines if (name := re.match(r"\| `(\w+)` \|", line))}
+    assert list(rows) == sizes.names()
+    assert rows["pocket"] == sizes.row("pocket")
+    assert "\n".join(lines).startswith(sizes.HEAD.rstrip())

@@ -66,7 +66,7 @@ def test_every_page_has_a_place_in_the_navigation() -> None:
     assert [page for page in PAGES if page not in places] == []
     assert len(places) == len(set(places))
     assert [next(iter(part)) for part in yaml.safe_load(NAV[0])["nav"]] == [
-        "Start", "How-to", "Reference", "Explanations",
+        "Start", "Tutorials", "How-to", "Reference", "Explanations", "FAQ", "Glossary",
     ]  # fmt: skip
 
 

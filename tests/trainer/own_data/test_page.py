@@ -84,11 +84,6 @@ def test_the_page_shows_a_table_for_each_form() -> None:
 
 
 @pytest.mark.slow
-def test_the_tables_of_the_page_are_prepared_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert follow(tmp_path, ("prepare",), monkeypatch) == 9
-
-
-@pytest.mark.soak
 def test_all_commands_of_the_page_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow(tmp_path, ("prepare", "validate", "run", "predict"), monkeypatch) == len(COMMANDS)
     assert Path("answers.csv").is_file()
