@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # other Pythons fail and may; what is compiled already is passed over.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
 
-.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers bench-rewards licences sbom audit hashes clean
+.PHONY: setup demo docs reference sizes test test-slow test-ci soak test-gpu check bench bench-peers bench-rewards licences sbom audit hashes clean
 
 setup: $(READY)
 
@@ -67,7 +67,19 @@ soak: $(READY)
 test-gpu: $(READY)
 	$(PYTEST) -m gpu
 
-check: $(READY)
+# The site of docs/ into dist/site: it warns of nothing, no link is dead, and nothing is loaded from elsewhere.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "dist/site/index.html; its search needs a server: $(BIN)/python -m http.server --directory dist/site --bind 127.0.0.1 8000"
+
+# The pages of docs/reference: of the code in seconds, of the models' sizes in 10 minutes.
+reference: $(READY)
+	$(BIN)/python -m website.reference
+
+sizes: $(READY)
+	$(BIN)/python -m website.sizes
+
+check: $(READY) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

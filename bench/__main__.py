@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import cast
 
 from bench.measuring.measured import Bench, Limit, Measured, timed
+from bench.recorded.code import code_of
+from bench.recorded.pages import write_pages
+from bench.recorded.records import lines as record_lines
 from medtune.data.catalog import nearest
 from medtune.eval.predictions.files import replace_file
 from medtune.version import __version__
 
 PARITY_FAILED, UNDER_TARGET = 1, 2
+RECORDS = "records"
 MAX_S = 600.0
 """The longest time, in seconds, that a bench may take on two cores."""
 _GIB = 2**30
@@ -41,7 +45,12 @@ def find(name: str) -> Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one bench; returns 1 if the results disagree or it is refused, 2 if a target is missed, else 0."""
     parser = argparse.ArgumentParser("python -m bench", description=__doc__)
-    parser.add_argument("name", metavar="NAME", help=f"The bench to run, one of {', '.join(names())}.")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help=f"The bench to run, one of {', '.join(names())}; or {RECORDS}, which runs none, writes the page "
+        "docs/bench/README.md and README's table from the records there, and says how old each is.",
+    )
     parser.add_argument(
         "subject",
         metavar="SUBJECT",
@@ -59,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "printed).",
     )
     options = parser.parse_args(arguments)
+    if options.name == RECORDS:
+        write_pages()
+        print("\n".join(record_lines()))
+        return 0
     try:
         return run_bench(options.name, subject=options.subject, target=not options.no_target, record=options.record)
     except (ValueError, OSError) as error:
@@ -128,6 +141,7 @@ def figures(name: str, measured: Measured, *, load_before: float) -> dict[str, o
         "bench": name,
         "date": datetime.now().astimezone().date().isoformat(),
         "medtune": __version__,
+        "code": code_of(name),
         "machine": {
             "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -19,7 +19,7 @@ import PIL.Image
 from bench.measuring.alike.every_pair import same_pairs
 from bench.measuring.alike.scans import CHANGES, SCANS
 from bench.measuring.measured import Limit, Measured, TwoWays, timed
-from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.prepared.perceptual_hash import perceptual_hash
 from medtune.data.prepared.same_picture import same_pictures
 from medtune.data.prepared.work.processes import in_processes, usable_cores
 

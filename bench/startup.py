@@ -1,25 +1,41 @@
-"""Times the start of `medtune list recipes`, which imports only what it needs, and what commands and a run import.
+"""Times the start of `medtune list recipes`, which imports only what it needs, and what other commands take in all.
 
-The limits are CPU seconds of a new process, which other work on the machine changes less than the time on the clock.
+The limits are CPU seconds of new processes on one thread, all of their children included, which other work on the
+machine changes less than the time on the clock. What a run imports, `validate --no-weights` and a whole run of a
+random, tiny model are measured with the files of Python's packages in memory, and after the system was asked to forget
+them.
 """
 
+import os
 import statistics
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
+import medtune
 from bench.measuring.measured import Limit, Measured, TwoWays, refuse_subject, timed
+from bench.measuring.subjects import first_simulated
+from medtune.benchmarks import find_source
+from medtune.data.prepared.write import prepare
 
 REPEATS = 3
 TARGET = 5.0
+STEPS = 20
+PATIENTS = 24
+RECIPE = "nano_busi_lora"
 _COMMAND = ["list", "recipes"]
 _LAZY = f"from medtune.trainer.commands.cli import main; main({_COMMAND!r})"
 _EAGER = f"import medtune.trainer.experiment.run, medtune.models.zoo.pocket; {_LAZY}"
-_READY = "; import time; print(time.process_time())"
 _PARSED = "from medtune.trainer.commands.cli import parser; parser([{!r}])"
-_WITHOUT_BITSANDBYTES = "import sys; sys.modules['bitsandbytes'] = None; "
-"""Measures a machine on which the optional package is not installed: peft, which adapts, imports it wherever it is."""
-_RUN = "import medtune.trainer.experiment.run"
+_RUN = (
+    "from medtune.trainer.launch.imports import importing_for_good\n"
+    "with importing_for_good():\n"
+    "    import medtune.trainer.commands.start, medtune.trainer.experiment.run"
+)
+"""A run's imports, as the command makes them."""
 LIMITS: Sequence[tuple[str, str, float]] = (
     ("medtune --help, ready", _PARSED.format("--help"), 0.3),
     ("medtune list, ready", _PARSED.format("list"), 0.3),
@@ -27,10 +43,16 @@ LIMITS: Sequence[tuple[str, str, float]] = (
     ("medtune score, ready", _PARSED.format("score"), 0.7),
     ("medtune compare, ready", _PARSED.format("compare"), 0.7),
     ("medtune power, ready", _PARSED.format("power"), 0.7),
-    ("imports of a run", _RUN, 7.0),
-    ("imports of a run that adapts, without bitsandbytes", f"{_WITHOUT_BITSANDBYTES}{_RUN}, peft", 7.0),
 )
-"""What is measured, its program, and the CPU seconds that it may take; all but those of a run are our own choice."""
+"""What is measured, its program, and the CPU seconds that it may take (our own choice)."""
+MEASURES = (
+    "constraints.txt", "medtune/trainer/commands/cli.py", "medtune/trainer/commands/start.py",
+    "medtune/trainer/commands/validate.py", "medtune/trainer/experiment/run.py", "medtune/trainer/launch/imports.py",
+)  # fmt: skip
+"""What a start goes through, beside the modules that are imported here."""
+IMPORTS_S, VALIDATE_S, RUN_S = 5.9, 8.0, 12.0
+_FORGOTTEN = ", files not in memory"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def bench(subject: str | None) -> Measured:
@@ -39,15 +61,27 @@ def bench(subject: str | None) -> Measured:
     return measured(repeats=REPEATS)
 
 
-def measured(*, repeats: int, limits: Sequence[tuple[str, str, float]] = LIMITS) -> Measured:
-    """Returns the medians of `repeats` starts of each program; the two ways to list recipes alternate."""
+def measured(
+    *, repeats: int, limits: Sequence[tuple[str, str, float]] = LIMITS, whole: bool = True, steps: int = STEPS
+) -> Measured:
+    """Returns the medians of `repeats` starts of each program; the two ways to list recipes alternate.
+
+    Args:
+        whole: Whether whole commands are measured too, with the packages' files in memory and without.
+    """
     lazy, eager = [], []
-    cpu_s: dict[str, list[float]] = {program: [] for _, program, _ in limits}
-    for _ in range(repeats):
-        lazy.append(timed(lambda: _said(_LAZY)))
-        eager.append(timed(lambda: _said(_EAGER)))
-        for program, found in cpu_s.items():
-            found.append(float(_said(program + _READY).split()[-1]))
+    programs = [(title, [sys.executable, "-c", program], at_most) for title, program, at_most in limits]
+    with tempfile.TemporaryDirectory() as folder:
+        if whole:
+            programs += _whole_commands(Path(folder), steps=steps)
+        cpu_s: list[list[float]] = [[] for _ in programs]
+        for _ in range(repeats):
+            lazy.append(timed(lambda: _said(_LAZY)))
+            eager.append(timed(lambda: _said(_EAGER)))
+            for (title, command, _), found in zip(programs, cpu_s, strict=True):
+                if title.endswith(_FORGOTTEN):
+                    forget_files()
+                found.append(cpu_seconds(command))
     same = {said for said, _ in (*lazy, *eager)}
     ways = TwoWays(
         title="medtune list recipes",
@@ -60,10 +94,77 @@ def measured(*, repeats: int, limits: Sequence[tuple[str, str, float]] = LIMITS)
         target=TARGET,
     )
     return Measured(
-        f"a new process, the median of {repeats}",
+        f"a new process, the median of {repeats}; {'with' if has_bytecode() else 'WITHOUT'} compiled packages",
         (ways,),
-        tuple(Limit(title, statistics.median(cpu_s[program]), at_most, "s") for title, program, at_most in limits),
+        tuple(
+            Limit(title, statistics.median(found), at_most, "s")
+            for (title, _, at_most), found in zip(programs, cpu_s, strict=True)
+        ),
     )
+
+
+def _whole_commands(folder: Path, *, steps: int) -> list[tuple[str, list[str], float]]:
+    """Prepares simulated questions, and returns what is measured on them."""
+    name, _, simulation = first_simulated("image")
+    raw, data = folder / "raw", folder / "data"
+    source = find_source(simulation.source)
+    assert source.write_settings is not None
+    source.write_settings(raw, PATIENTS)
+    prepare(source, benchmark=name, root=raw, out=data)
+    settings = ["--set", f"data.benchmark={name}", f"data.root={data}", f"train.max_steps={steps}"]
+    own = [sys.executable, "-m", "medtune"]
+    # Each run needs a folder of its own; the shell's process id names it.
+    run = f'"$0" -m medtune run {RECIPE} --out {folder}/run-$$ "$@"'
+    commands: list[tuple[str, list[str], float]] = [
+        ("imports of a run", [sys.executable, "-c", _RUN], IMPORTS_S),
+        (f"medtune validate --no-weights {RECIPE}", [*own, "validate", "--no-weights", RECIPE, *settings], VALIDATE_S),
+        (f"medtune run {RECIPE}, {steps} steps", ["sh", "-c", run, sys.executable, *settings], RUN_S),
+    ]
+    return [(title + where, command, at_most) for where in ("", _FORGOTTEN) for title, command, at_most in commands]
+
+
+def cpu_seconds(command: Sequence[str]) -> float:
+    """Returns the CPU seconds of a command and its children, on one thread."""
+    process = subprocess.Popen(
+        command, env={**os.environ, **_ONE_THREAD}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise ValueError(f"{command} ended with status {process.returncode}: {said.decode(errors='replace')[-500:]}")
+    return used.ru_utime + used.ru_stime
+
+
+def forget_files() -> int:
+    """Asks the system to forget the files of Python and its packages, and returns their bytes.
+
+    It keeps those that other processes have open as programs or libraries.
+    """
+    size = 0
+    for place in places():
+        for path in place.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    size += os.fstat(handle).st_size
+                    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(handle)
+    return size
+
+
+def places() -> list[Path]:
+    """Returns the folders of Python's library, of the packages and of medtune."""
+    return [Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib")), Path(medtune.__file__).parent]
+
+
+def has_bytecode() -> bool:
+    """Returns whether the packages were compiled when they were installed, as `make setup` does."""
+    import torch
+
+    return Path(torch.__file__).parent.joinpath("__pycache__").is_dir() and not sys.dont_write_bytecode
 
 
 def _said(program: str) -> str:

@@ -15,7 +15,7 @@ from tests.soak import PARTS
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
 PYTHON_FILES = sorted(
-    file for room in ("medtune", "bench", "examples", "tests") for file in (ROOT / room).rglob("*.py")
+    file for room in ("medtune", "bench", "examples", "tests", "website") for file in (ROOT / room).rglob("*.py")
 )
 
 

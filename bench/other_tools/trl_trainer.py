@@ -8,6 +8,7 @@ gradient.
 """
 
 import json
+import resource
 import sys
 import tempfile
 import time
@@ -99,6 +100,7 @@ def train(job: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:
         "drawn": trainer.drawn,
         "paid": words[: draws * len(order["steps"][0])],
         "norm": clock.norms[0],
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6),
     }
 
 

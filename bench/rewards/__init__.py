@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from bench.measuring.measured import Measured, TwoWays, refuse_subject
+from bench.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject
 from bench.measuring.peer_job import LR, WEIGHT_DECAY, groups, rows_of, trainable
 from bench.measuring.peer_process import python_of, working
 from bench.measuring.peers_qwen import write_peers_model
@@ -36,13 +36,18 @@ def bench(subject: str | None) -> Measured:
         with tempfile.TemporaryDirectory() as folder:
             (weights := Path(folder) / "model").mkdir()
             write_peers_model(weights)
-            ways = tuple(_compared(python, weights, Path(folder) / f"{images}", images, each) for images, each in CASES)
+            found = [_compared(python, weights, Path(folder) / f"{images}", images, each) for images, each in CASES]
     finally:
         torch.set_num_threads(threads)
-    return Measured("a random Qwen2.5-VL of width 256 and 6 layers, float32, CPU seconds of one thread", ways)
+    ways, theirs_gb = zip(*found, strict=True)
+    # Each side is a process that imported its tools and trained both cases; its peak never falls.
+    memory = Limit("peak memory of medtune's process, TRL's being the limit", peak_memory_gb(), max(theirs_gb), "GB")
+    subject = "a random Qwen2.5-VL of width 256 and 6 layers, float32, CPU seconds of one thread"
+    return Measured(subject, ways, (memory,))
 
 
-def _compared(python: Path, weights: Path, scratch: Path, images: int, questions: int) -> TwoWays:
+def _compared(python: Path, weights: Path, scratch: Path, images: int, questions: int) -> tuple[TwoWays, float]:
+    """Returns the two ways, and the peak memory of TRL's process in GB."""
     (scratch / "images").mkdir(parents=True)
     asked = groups(scratch / "images", images=images * STEPS, questions=questions, visual_tokens=VISUAL_TOKENS)
     learner = trainable(weights, scratch / "adapter")
@@ -57,7 +62,7 @@ def _compared(python: Path, weights: Path, scratch: Path, images: int, questions
             found = peer(said)
             theirs.append(found["seconds"])
     _, norms = trained(learner, asked, images, given=(found["drawn"], found["paid"]), steps=1)
-    return TwoWays(
+    ways = TwoWays(
         title=f"grpo, {questions} questions about each of {images} images of {VISUAL_TOKENS} tokens, {DRAWS} draws",
         quick=f"medtune, {STEPS - TIMED_FROM} steps",
         plain="TRL's GRPOTrainer without vLLM",
@@ -67,3 +72,4 @@ def _compared(python: Path, weights: Path, scratch: Path, images: int, questions
         tolerance=TOLERANCE,
         target=TARGET,
     )
+    return ways, found["peak_gb"]

@@ -14,7 +14,7 @@ from medtune.models.sequence.builder import replied
 from medtune.trainer.recipe.loss import LossSettings
 from medtune.trainer.recipe.replies import ReplySettings
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, TrainBlock
-from medtune.trainer.replies.learning import ReplyLearning
+from medtune.trainer.replies.learning import DrawnTo, ReplyLearning
 from medtune.trainer.replies.prompts import PromptBatch, PromptMaker
 from medtune.trainer.rewards import DrawnReply, Paid, WeighedRewards
 from medtune.trainer.training.batches import MicroBatches, loader
@@ -28,7 +28,16 @@ STEPS, TIMED_FROM = 5, 1
 class PaidByLetters(WeighedRewards):
     """Pays as the function `paid` of bench/other_tools/trl_trainer.py, so that draws of a random model differ."""
 
-    def of(self, member: int, question: Question, prediction: Prediction, *, num_tokens: int, most: int) -> Paid:
+    def of(
+        self,
+        member: int,
+        question: Question,
+        prediction: Prediction,
+        *,
+        num_tokens: int,
+        most: int,
+        verdict: str | None = None,
+    ) -> Paid:
         """Returns what a reply is paid."""
         text = prediction.text or ""
         drawn = DrawnReply(text, None, 0.0, num_tokens, most, has_ended=prediction.finish_reason == "stop")
@@ -55,13 +64,20 @@ class _Given(ReplyLearning):
 
     given: tuple[Sequence[Sequence[int]], Sequence[float]]
 
-    def _replies(self, asked: Any, *_: Any, **__: Any) -> Any:
+    def _said(self, batch: PromptBatch, *_: Any, **__: Any) -> Any:
+        asked = [(each, shown) for group, shown in zip(batch.groups, batch.shown, strict=False) for each in group]
+        return [DrawnTo(each, shown, ()) for each, shown in asked]
+
+    def _paid(self, said: Sequence[DrawnTo], *_: Any, **__: Any) -> Any:
         ids, paid = self.given
         drawn = [DrawnReply("", None, 0.0, len(each), NEW_TOKENS, has_ended=True) for each in ids]
         told = [Paid(total, {}, reply) for total, reply in zip(paid, drawn, strict=True)]
         return [
-            [(replied(each.layout, ids[place]), told[place]) for place in range(DRAWS * number, DRAWS * (number + 1))]
-            for number, (each, _) in enumerate(asked)
+            [
+                (replied(each.prompt.layout, ids[place]), told[place])
+                for place in range(DRAWS * number, DRAWS * (number + 1))
+            ]
+            for number, each in enumerate(said)
         ]
 
 

@@ -20,7 +20,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.asking.python_function import AnswerFunction, as_answerer
 from medtune.eval.learnt import seen_before
-from medtune.eval.predictions.files import stored_predictions
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.scoring.parse_replies import is_closed, primary_parser
 
 

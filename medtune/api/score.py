@@ -10,9 +10,10 @@ from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
 from medtune.data.types import Prediction, Question
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.benchmark import Benchmark, no_references
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import PATIENT, UNKNOWN, DataLabel
 from medtune.eval.learnt import NOT_TRAINED, SeenBefore
+from medtune.eval.published import no_references
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.score_prepared import score_prepared
 

@@ -11,7 +11,8 @@ from medtune.data import catalog
 from medtune.data.json_text import json_value
 from medtune.data.raw.source import Place, Source
 from medtune.data.types import AnswerKind, Question
-from medtune.eval.benchmark import Benchmark, Paper
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.published import Paper
 
 OWN_QUESTIONS = "vqa"
 """The benchmark for anybody's own questions."""

@@ -1,7 +1,4 @@
-"""Defines the type of a benchmark: its prompts, parsers and metrics, and the sources whose data it accepts.
-
-Defines published numbers of other models, which are shown beside our own, and the paper that they come from.
-"""
+"""Defines the type of a benchmark: its prompts, parsers and metrics, and the sources whose data it accepts."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
-from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.data.types import FOLD, AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
+from medtune.data.types import AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge import JudgeTask
@@ -28,42 +24,17 @@ from medtune.eval.studies.published import PublishedTable
 
 if TYPE_CHECKING:
     from medtune.eval.predictions.tool_files import ToolRows
+from medtune.eval.published import MARKS, Paper, PublishedNumber, no_references
 
 MAX_LEVELS = 50
 """The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
-MARKS = (TRAIN_TWIN, FOLD)
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 Render = Callable[[Question, AnswerFormat], Prompt]
 Parser = Callable[[str, Question], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedNumber:
-    """One published number, in the unit of the benchmark's primary metric."""
-
-    model: str
-    value: float
-    facet: str | None = None  # The facet of a partial score, e.g. "task"; None for the overall score.
-    level: str | None = None  # The level of that facet; None for the overall score.
-
-
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """The paper of a benchmark."""
-
-    title: str
-    citation: str
-    url: str
-    printed: str | None  # The source of our copy of the paper's numbers; None if we have none.
-
-
 PaperOf = Callable[[str], Paper | None]
 """Returns the paper of a benchmark by its name; None if there is no such benchmark."""
-
-
-def no_references() -> Sequence[PublishedNumber]:
-    """Returns no numbers, for a benchmark whose primary metric has no published ones."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)

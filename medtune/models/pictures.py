@@ -10,7 +10,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.volumes.read import AxialPictures, evenly_spaced
+from medtune.data.media.volumes.axial_pictures import AxialPictures, evenly_spaced
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, Volume, require_kind
 
 

@@ -12,7 +12,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from tests.eval.answers import generated
 
 RELEASED = DataLabel(provenance="released", prompts="not recorded")

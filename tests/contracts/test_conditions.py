@@ -16,7 +16,7 @@ import torch
 from medtune.benchmarks import find_benchmark
 from medtune.data.media.load import BLANKS, load_media
 from medtune.data.media.videos.read import write_video
-from medtune.data.media.volumes.read import axial_pictures
+from medtune.data.media.volumes.axial_pictures import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import AUDIT_CONDITIONS

@@ -17,7 +17,7 @@ from medtune.data.prepared.manifest import (
     write_manifest,
     write_prompts,
 )
-from medtune.data.prepared.question_rows import ORIGINS, read_origins
+from medtune.data.prepared.origins import ORIGINS, read_origins
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, Image
 from tests.faults.harness import Broken

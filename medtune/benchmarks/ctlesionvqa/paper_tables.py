@@ -7,7 +7,7 @@ from medtune.benchmarks.ctlesionvqa.published_tables import FORMATS
 from medtune.benchmarks.ctlesionvqa.scoring import subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, is_v2
 from medtune.data.types import Question
-from medtune.eval.benchmark import PublishedNumber
+from medtune.eval.published import PublishedNumber
 
 OURS = "ours"
 REPEATS = 5

@@ -39,7 +39,7 @@ from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge import JudgeTask
-from medtune.eval.judge.verdicts import extra_judge_task, verdict_table
+from medtune.eval.judge.extra_verdicts import extra_judge_task, verdict_table
 from medtune.eval.metric import ParsedReply, num_passes, passes_of
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.studies.one_run import answers_of, tables_of_run

@@ -13,9 +13,10 @@ from medtune.benchmarks.fetal_gauge.published_tables import FINE_TUNING, SIZES, 
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark, Evidence, PublishedNumber
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.published import PublishedNumber
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 from medtune.eval.scoring.tables import Table
 from medtune.eval.studies.one_run import answers_of, tables_of_run

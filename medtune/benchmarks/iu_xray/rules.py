@@ -38,7 +38,7 @@ from medtune.eval.metric import Metric
 from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts, corpus_bleu
 from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.metrics.rouge_l import rouge_l as rouge_l_of
-from medtune.eval.scoring.parse_replies import normalised
+from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts
 from medtune.eval.scoring.reply_rules import ReplyRule
 

@@ -11,15 +11,6 @@ The places of images stay as medtune has them. MMMU's code sends the first image
 
 Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/configs/llava1.5.yaml, mmmu/run_llava.py:68-71 and
 mmmu/utils/data_utils.py:136-175.
-
-Reads the result files of MMMU's own code: the replies of a model to the questions of a subject.
-
-    output.json    a list of {"id", "question_type", "answer", "all_choices", "index2ans", "response"}
-
-A folder may hold the files of several subjects, under any names, in folders below it. Rows of subjects that are not
-medical are left out.
-
-Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/example_outputs.
 """
 
 from collections import Counter
@@ -28,8 +19,9 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits import choice_rules
+from medtune.benchmarks.mmmu_med.result_files import result_rows
 from medtune.benchmarks.mmmu_med.rules import parse_open, rules
-from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL, named_images
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL
 from medtune.benchmarks.short_answers.published_tables import printed_numbers
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.data.yaml_text import yaml_file
@@ -38,7 +30,6 @@ from medtune.eval.asking.choice_prompt import letters_for
 from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, json_list, read_json_text
 
 _FILE = "llava1.5.yaml"
 _KNOWN = "medtune reads https://github.com/MMMU-Benchmark/MMMU at bb0b95a: take that, or write the prompts yourself."
@@ -49,8 +40,6 @@ _FORMATS = {
 }
 """The key of the file for each form of question, and the gaps in the order in which they are filled."""
 
-_REPLY = "response"
-_FIELDS = ("id", "question_type", _REPLY)
 _QUESTIONS = {"validation": 150, "test": 1752}
 _ABOUT = {"difficulty": "Easy", "images": "1"}
 _CHOICE, _OPEN = {FORM: "choice", **_ABOUT}, {FORM: "open", **_ABOUT}
@@ -115,37 +104,6 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
 
 def _answer(question: Question, said: str) -> str:
     return letters_for(question)[question.options.index(said)] if question.options else said
-
-
-def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the rows of a result file or of all result files in a folder; None where the path holds none."""
-    files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
-    files = [file for file in files if _is_result(read_json_text(file))]
-    if not files:
-        return None
-    rows, left_out = list[ToolRow](), 0
-    for file in files:
-        for number, row in enumerate(json_list(file), start=1):
-            if any(subject in str(row.get("id")) for subject in SUBJECTS):
-                rows.append(_row(row, f"{file}, row {number}"))
-            else:
-                left_out += 1
-    return ToolRows(rows, {"of subjects that are not medical": left_out} if left_out else {})
-
-
-def _is_result(content: object) -> bool:
-    return isinstance(content, list) and any(
-        isinstance(row, dict) and all(name in row for name in _FIELDS) for row in content
-    )
-
-
-def _row(row: Mapping[str, object], where: str) -> ToolRow:
-    if lacking := [name for name in _FIELDS if name not in row]:
-        raise ValueError(f"{where}: wanted a field {lacking[0]!r}, there are {', '.join(row)}.")
-    listed = row.get("index2ans")
-    options = tuple(named_images(str(option)) for option in listed.values()) if isinstance(listed, Mapping) else ()
-    fields = {name: cell_text(value) for name, value in row.items() if not isinstance(value, list | dict)}
-    return ToolRow(fields, (cell_text(row[_REPLY]),), options, where)
 
 
 def benchmark() -> Benchmark:

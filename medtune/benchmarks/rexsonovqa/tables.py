@@ -34,8 +34,9 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally,
 )
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence, PublishedNumber
+from medtune.eval.benchmark import Evidence
 from medtune.eval.metric import ParsedReply
+from medtune.eval.published import PublishedNumber
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 from medtune.eval.studies.one_run import answers_of, value_of
 from medtune.eval.studies.published import PublishedTable

@@ -28,10 +28,10 @@ from medtune.benchmarks.short_answers.released_answers import is_chinese, is_clo
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.judge import JudgeTask
-from medtune.eval.judge.verdicts import extra_judge_task
+from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
-from medtune.eval.scoring.parse_replies import normalised
+from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no, read_answer
 

@@ -9,7 +9,7 @@ from medtune.benchmarks import published
 from medtune.benchmarks.short_answers.parser import judge_task
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence, Tables
-from medtune.eval.judge.verdicts import verdict_table
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table

@@ -31,7 +31,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import (
 )
 from medtune.data.types import Question
 from medtune.eval.judge import JudgeTask
-from medtune.eval.judge.verdicts import extra_judge_task
+from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.metric import Metric, OnRows, ParsedReply, mean_of_rows
 from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums

@@ -12,9 +12,10 @@ from medtune.benchmarks.u2_bench.organ_named import pairs
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
 from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2, published_table3
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.eval.benchmark import Evidence, PublishedNumber
-from medtune.eval.judge.verdicts import verdict_table
+from medtune.eval.benchmark import Evidence
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply
+from medtune.eval.published import PublishedNumber
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.studies.one_run import answers_of, tables_of_run
 

@@ -31,7 +31,7 @@ from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
-from medtune.eval.judge.verdicts import verdict_table
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.bleu import corpus_bleu
@@ -40,8 +40,9 @@ from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.scoring import label_sets
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, is_about_labels, label_table
+from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
-from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
+from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.noted_rules import note

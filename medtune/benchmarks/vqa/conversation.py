@@ -11,7 +11,7 @@ from medtune.data.raw.lettered_options import LETTERS, find_option, split_option
 from medtune.data.raw.source import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
 from medtune.eval.judge import JudgeTask
-from medtune.eval.judge.verdicts import extra_judge_task
+from medtune.eval.judge.extra_verdicts import extra_judge_task
 
 PLACEHOLDER = re.compile(r"[ \t]*<(image|video)>[ \t]*\n?")
 _TAG = re.compile(r"<(image|video)>")

@@ -98,7 +98,7 @@ def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.G
     Mirroring happens half of the time. Red rectangles that were drawn stay pure red under "grey".
     """
     if isinstance(media, Volume):
-        from medtune.data.media.volumes.geometry import augment_volume
+        from medtune.data.media.volumes.augment import augment_volume
 
         return augment_volume(media, changes, rng=rng)
     # All numbers are drawn in any case, so that asking for one more change does not alter the others.

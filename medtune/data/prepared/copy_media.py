@@ -34,7 +34,7 @@ from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
-from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.prepared.perceptual_hash import perceptual_hash
 from medtune.data.raw.source import Broken, MediaDraw
 from medtune.data.types import MediaKind, MediaRef, Size
 

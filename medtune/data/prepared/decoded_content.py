@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.media.videos.read import read_whole_frames
-from medtune.data.media.volumes.read import HuRange, read_volume
-from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.media.volumes.axial_pictures import HuRange
+from medtune.data.media.volumes.read import read_volume
+from medtune.data.prepared.perceptual_hash import perceptual_hash
 from medtune.data.types import MediaKind, Volume
 
 PLACES = (0.25, 0.5, 0.75)

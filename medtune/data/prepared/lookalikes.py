@@ -4,10 +4,6 @@ All pairs are compared, so that none is missed: 100,000 media take some seconds 
 several pictures and is compared with those that have as many; its first picture rules out most of the others.
 
 Shapes: N media, P pictures of each.
-
-Computes the perceptual hash by which look-alikes are found.
-
-Shapes: H height, W width, C channels.
 """
 
 from collections import defaultdict
@@ -16,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.kept_rows import KeptRows
@@ -31,7 +26,6 @@ Source: measured on the 780 images of BUSI, which at 8 fall into 600 groups, as 
 """
 MIN_SPAN = 8
 """The smallest span of grey values, of 256, with which an image has a hash; the value is our own choice."""
-_SIDE = 32
 
 Look = int | tuple[int, ...]
 """The perceptual hash of an image, or those of the pictures of a video or volume in their order."""
@@ -42,27 +36,6 @@ MOST_NAMED = 3
 _PLACES = ("locali", "grounding", "detection", "segmentation")
 TRAIN_TWIN = "look_alike_in_train"
 """The facet that says whether an image of train is in the same group of look-alikes: "yes" or "no"."""
-
-
-def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int | None:
-    """Returns the 64 bit hash of an image, which hardly changes if the image is scaled, compressed or annotated.
-
-    The image is made grey and scaled to 32 x 32 pixels (Lanczos). Of its cosine transform (type 2, along both axes) the
-    8 x 8 coefficients of lowest frequency are taken, with the mean of the image. Each bit says whether a coefficient is
-    above their median, row by row, the first in the highest bit.
-
-    Returns None for a flat image, whose small copy spans fewer than `MIN_SPAN` grey values: its coefficients are noise,
-    and it would look like every other flat image.
-
-    Source: `imagehash.phash` with its defaults (hash_size 8, highfreq_factor 4).
-    """
-    import imagehash
-
-    small = PIL.Image.fromarray(pixels_HWC).convert("L").resize((_SIDE, _SIDE), PIL.Image.Resampling.LANCZOS)
-    if np.ptp(np.asarray(small).astype(int)) < MIN_SPAN:
-        return None
-    # The hash scales to 32 x 32 itself, which leaves an image of that size as it is.
-    return int.from_bytes(np.packbits(imagehash.phash(small).hash).tobytes(), "big")
 
 
 def max_distance_of(num_pictures: int) -> int:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from medtune.data.files import file_digest, json_file, text_fields
 from medtune.data.prepared.lookalikes import Lookalikes
-from medtune.data.prepared.question_rows import ORIGINS
+from medtune.data.prepared.origins import ORIGINS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.raw.source import Reject
 from medtune.data.types import Provenance, Split, UnofficialSplit

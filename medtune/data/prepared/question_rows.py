@@ -1,10 +1,4 @@
-"""Checks, limits, sorts and counts the questions of a source on their way into a prepared folder.
-
-Writes and reads origins.arrow, which says which row of the raw files each question of a prepared folder was.
-
-A row is known by a keyed hash of its id in the raw files, so that predictions of other tools, which name the raw rows,
-can be matched. No id or file name of the raw files enters the prepared folder.
-"""
+"""Checks, limits, sorts and counts the questions of a source on their way into a prepared folder."""
 
 import hashlib
 import hmac
@@ -13,13 +7,11 @@ import secrets
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from medtune.data.kept_rows import KeptRows, repeated
 from medtune.data.prepared.splits import answer_label, split_evenly
@@ -31,11 +23,6 @@ KEY_BYTES = 32
 HASH_HEX = 16
 ROWS = 50_000
 """The number of questions that are written at once, because all columns of 800,000 would take another gigabyte."""
-
-ORIGINS = "origins.arrow"
-_SCHEMA = pa.schema([("question_id", pa.string()), ("origin", pa.string())])
-# A row's id and a patient's must not have one hash.
-_KIND = "row of "
 
 
 def key_path() -> Path:
@@ -200,42 +187,3 @@ def count_patients(questions: Iterable[Question]) -> dict[Split, int]:
     """Returns the number of patients in a prepared folder by split."""
     patients = {(question.split, question.patient_id) for question in questions}
     return {split: sum(of == split for of, _ in patients) for split in SPLITS}
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """The raw rows that the questions of a prepared folder were."""
-
-    source: str
-    _by_origin: Mapping[str, str]
-
-    def find(self, row_id: str) -> str | None:
-        """Returns the id of the question that was a raw row, by the row's own id; None if there is none."""
-        return self._by_origin.get(_hashed(patient_key(), self.source, row_id))
-
-
-def write_origins(folder: Path, source: str, raw: Iterable[Question], questions: Iterable[Question]) -> None:
-    """Writes origins.arrow; `raw` are the questions as they were in the raw files, in the order of `questions`."""
-    key = patient_key()
-    rows = ((question.id, _hashed(key, source, before.id)) for before, question in zip(raw, questions, strict=True))
-    with (folder / ORIGINS).open("wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
-        while batch := list(islice(rows, ROWS)):
-            writer.write_table(pa.table(list(map(list, zip(*batch, strict=True))), schema=_SCHEMA))
-
-
-def read_origins(folder: Path, source: str) -> Origins:
-    """Returns the raw rows that the questions of a prepared folder were."""
-    path = folder / ORIGINS
-    try:
-        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        table.validate(full=True)
-        if not table.schema.equals(_SCHEMA):
-            raise pa.ArrowInvalid("other columns")
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"{path}: this table is missing or damaged. Run `medtune prepare` again.") from error
-    ids = table.column("question_id").to_pylist()
-    return Origins(source, dict(zip(table.column("origin").to_pylist(), ids, strict=True)))
-
-
-def _hashed(key: bytes, source: str, row_id: str) -> str:
-    return hashed_patient(key, _KIND + source, row_id)

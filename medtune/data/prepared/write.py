@@ -28,6 +28,7 @@ from medtune.data.prepared.manifest import (
     write_prompts,
     write_rejects,
 )
+from medtune.data.prepared.origins import write_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.same_picture import same_pictures, too_many_images
 from medtune.data.prepared.split_leaks import repeated_texts
@@ -261,7 +262,7 @@ def _undescribed(taken: Taken) -> _Media:
 def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> KeptRows[Question]:
     raw = taken.table.questions
     questions = with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
-    question_rows.write_origins(draft, source.name, raw, questions)
+    write_origins(draft, source.name, raw, questions)
     return questions
 
 

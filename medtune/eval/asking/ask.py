@@ -9,9 +9,9 @@ from medtune.eval.asking.answerer import Answerer, ToldAhead
 from medtune.eval.asking.conditions import CONDITIONS, READINGS
 from medtune.eval.asking.plan import ONCE, Visit, plan_visits, prediction_key, prompt_hash
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions.files import (
+from medtune.eval.predictions.files import describe_key
+from medtune.eval.predictions.shards import (
     PredictionWriter,
-    describe_key,
     merge_shards,
     refuse_unasked,
     shard_path,

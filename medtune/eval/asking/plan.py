@@ -21,7 +21,8 @@ from medtune.data.types import (
     Reading,
     Request,
 )
-from medtune.eval.asking.conditions import CONDITIONS, READINGS, check_conditions, with_named_organ, with_stated_answer
+from medtune.eval.asking.changed_prompts import with_named_organ, with_stated_answer
+from medtune.eval.asking.conditions import CONDITIONS, READINGS, check_conditions
 from medtune.eval.benchmark import Benchmark, Render
 
 _Kinds = tuple[MediaKind, ...]

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
-from medtune.data.types import Interval, Question
+from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.audit.row import (
     CHECKS_ALPHA,
     Answers,
@@ -21,7 +21,8 @@ from medtune.eval.audit.row import (
     flagged,
     rights_in,
 )
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, normalised
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.patient_swaps import patient_p
@@ -37,6 +38,8 @@ UNPARSABLE_LIMIT = 0.05
 """The share of unparsable replies above which the row is flagged."""
 LONGER_WORDS = 3
 """The words beyond the longest option from which on replies are flagged. The value is our own choice."""
+CUT_LIMIT = 0.5
+"""The share of replies that the limit cut from which they are no answers that end by themselves."""
 EVERY_OPTION_LIMIT = 0.05
 """The share of replies that name every option above which the row is flagged. The value is our own choice."""
 _ANY = Interval(-math.inf, math.inf)
@@ -111,16 +114,18 @@ def reading_rows(subject: AuditedPhase) -> list[AuditRow]:
 
 
 def reply_form_rows(subject: AuditedPhase, parser: str) -> list[AuditRow]:
-    """Returns the rows "reply_words" and "names_every_option", in which a reward that was gamed shows.
+    """Returns the rows "reply_words", "cut_replies" and "names_every_option", in which a gamed reward shows.
 
     The first is flagged where replies surely have LONGER_WORDS more words than the longest option, so that they are
-    longer than any answer; the second where the share of replies with every option in them is surely above
-    EVERY_OPTION_LIMIT, because a parser may find the right one there.
+    longer than any answer; the second where the share of replies that the limit cut is surely above CUT_LIMIT; the
+    third where that of replies with every option in them is surely above EVERY_OPTION_LIMIT, because a parser may find
+    the right one there.
     """
-    replied = [
-        (row.question, [each.prediction.text or "" for each in row.passes if each.prediction is not None])
+    passes = [
+        (row.question, [each.prediction for each in row.passes if each.prediction is not None])
         for row in subject.parsed["image"][parser]
     ]
+    replied = [(question, [each.text or "" for each in said]) for question, said in passes if said]
     said = [(question, [normalised(text).split() for text in texts]) for question, texts in replied if texts]
     if not said:
         return []
@@ -139,11 +144,35 @@ def reply_form_rows(subject: AuditedPhase, parser: str) -> list[AuditRow]:
             len(said), longer, note="a reward for length, or none for an end, shows here",
             flag=f"replies have {value:.1f} words more than the longest option" if longer.low > LONGER_WORDS else None,
         ),
+        *_cut_rows(subject, passes, parser),
         AuditRow(
             "names_every_option", f"replies that name every option ({parser})", subject.phase, "share", share,
             len(said), named, note="a reply that names them all cannot be wrong in each of them",
             flag=f"{share:.0%} of the replies name every option" if named.low > EVERY_OPTION_LIMIT else None,
         ),
+    ]  # fmt: skip
+
+
+def _cut_rows(
+    subject: AuditedPhase, passes: Sequence[tuple[Question, Sequence[Prediction]]], parser: str
+) -> list[AuditRow]:
+    # Other tools' files do not say why a reply ended.
+    known = [
+        (question.patient_id, fmean(each.finish_reason == "length" for each in said))
+        for question, said in passes
+        if said and all(each.finish_reason is not None for each in said)
+    ]
+    if not known:
+        return []
+    patients, cut = [patient for patient, _ in known], [share for _, share in known]
+    bounds = intervals.mean_interval(cut, patients)
+    return [
+        AuditRow(
+            "cut_replies", f"replies that were cut at their largest length ({parser})", subject.phase, "share",
+            fmean(cut), len(cut), bounds, note="an answer that ends by itself is shorter than the limit",
+            flag=f"{fmean(cut):.0%} of the replies were cut at their largest length"
+            if bounds.low > CUT_LIMIT else None,
+        )
     ]  # fmt: skip
 
 

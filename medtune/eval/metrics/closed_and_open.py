@@ -4,7 +4,8 @@ from collections import Counter
 
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.scoring.parse_replies import is_closed, is_open, normalised, same_text
+from medtune.eval.scoring.normalised_text import normalised, same_text
+from medtune.eval.scoring.parse_replies import is_closed, is_open
 
 
 def closed_accuracy() -> Metric:

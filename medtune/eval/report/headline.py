@@ -5,16 +5,8 @@ from typing import Literal
 
 from medtune.data.readable import spoken
 from medtune.eval.audit.row import NOT_BEATEN
-from medtune.eval.comparing.verdict import (
-    Verdict,
-    fall_sentences,
-    falls,
-    grounds,
-    leading_p,
-    readability_text,
-    verdict,
-    verdict_text,
-)
+from medtune.eval.comparing.falls import fall_sentences, falls
+from medtune.eval.comparing.verdict import Verdict, grounds, leading_p, readability_text, verdict, verdict_text
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
 from medtune.eval.metric import passes_text
 from medtune.eval.report.audit import UNSEEING, ImageUse, Strongest, image_use, strongest_check

@@ -6,12 +6,14 @@ import shlex
 from dataclasses import dataclass
 
 from medtune.data.readable import spoken
-from medtune.eval.benchmark import Paper, PaperOf
+from medtune.eval.benchmark import PaperOf
 from medtune.eval.data_label import UNKNOWN
+from medtune.eval.published import Paper
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_chart, audit_table, collapse_table
 from medtune.eval.report.charts.bars import BarChart, facet_chart
 from medtune.eval.report.charts.lines import LineChart
+from medtune.eval.report.charts.rewards import reward_charts
 from medtune.eval.report.charts.single_answers import (
     AgreementChart,
     ReliabilityChart,
@@ -32,6 +34,7 @@ from medtune.eval.report.result_tables import (
     paper_tables,
 )
 from medtune.eval.report.run_data import RunData
+from medtune.eval.report.shown_draws import draws_table
 from medtune.eval.report.table import ReportTable
 
 MAX_LEVELS = 40
@@ -66,6 +69,7 @@ class RunReport:
     # The scores of single answers and the confusion matrices; None if no task has answer classes.
     classes: AnswerClasses | None
     curves: tuple[LineChart, ...]  # The charts of the training, as far as it was logged.
+    draws: ReportTable | None  # What was drawn to the same few questions; None where nothing was.
     audit_chart: StripChart | None  # The checks of the audit on one axis with the model; None of fewer than two.
     audit: ReportTable
     collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
@@ -90,7 +94,8 @@ def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
         facets=tuple(_facet(run, name, shown) for name, levels in run.last.by.items() if len(levels) > 1),
         answers=answers_table(run),
         classes=answer_classes(run),
-        curves=training_charts(run),
+        curves=(*training_charts(run), *reward_charts(run.curves)),
+        draws=draws_table(run.draws),
         audit_chart=audit_chart(run),
         audit=audit_table(run),
         collapse=collapse_table(run),

@@ -12,12 +12,15 @@ from medtune.data.types import Interval
 from medtune.data.yaml_text import yaml_text
 from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import DataLabel
+from medtune.eval.results.draws import ShownDraw, read_draws
 from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.phase_schema import Phase
 from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
 
 LOSS, GRADIENT_NORM, RATES = "train/loss", "train/gradient_norm", "train/lr_"
+REWARD = "reward/"
+"""The beginning of the names of what draws and pairs told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class RunData:
     questions: Path | None  # The prepared folder that the user names; None for the one that is found.
     # The logged values of the curves that the report draws, as far as metrics.csv has them.
     curves: Mapping[str, tuple[CurvePoint, ...]]
+    draws: tuple[ShownDraw, ...] = ()  # What the training drew to the same few questions.
 
     @property
     def primary(self) -> str:
@@ -123,6 +127,7 @@ def read_run(folder: Path, *, questions: Path | None = None) -> RunData:
         doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
         questions=questions,
         curves=read_curves(folder / "metrics.csv", _is_drawn(results)),
+        draws=read_draws(folder),
     )
 
 
@@ -157,7 +162,7 @@ def _is_drawn(results: ResultsFile) -> Callable[[str], bool]:
 
     def is_drawn(name: str) -> bool:
         of_task = name.startswith("val/task=") and name.endswith(level)
-        return name in whole or name.startswith(RATES) or of_task
+        return name in whole or name.startswith((RATES, REWARD)) or of_task
 
     return is_drawn
 

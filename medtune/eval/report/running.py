@@ -11,10 +11,13 @@ from typing_extensions import TypedDict
 from medtune.data.progress import clock
 from medtune.data.readable import spoken
 from medtune.eval.report.charts.lines import LineChart
+from medtune.eval.report.charts.rewards import reward_charts
 from medtune.eval.report.charts.training import loss_chart, validation_chart
 from medtune.eval.report.html import render
-from medtune.eval.report.run_data import LOSS, CurvePoint, read_curves, val_name
+from medtune.eval.report.run_data import LOSS, REWARD, CurvePoint, read_curves, val_name
+from medtune.eval.report.shown_draws import draws_table
 from medtune.eval.report.table import ReportTable, count, interval, number, phase_title, word
+from medtune.eval.results.draws import read_draws
 
 REFRESH_S = 30
 PROGRESS = "medtune-progress"
@@ -55,8 +58,12 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
     names = [LOSS, val_name(run.primary)]
     for phase in _PHASES:
         names += [f"{phase}/{run.primary}", f"{phase}/{run.primary}_n"]
-    curves = read_curves(folder / "metrics.csv", names.__contains__)
-    charts = (loss_chart(curves.get(names[0], ())), validation_chart(curves.get(names[1], ()), run.primary, guess=None))
+    curves = read_curves(folder / "metrics.csv", lambda name: name in names or name.startswith(REWARD))
+    charts = (
+        loss_chart(curves.get(names[0], ())),
+        validation_chart(curves.get(names[1], ()), run.primary, guess=None),
+        *reward_charts(curves),
+    )
     progress = Progress(
         step=_step(run, curves),
         steps=run.steps,
@@ -73,6 +80,7 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
         sentences=_sentences(run, curves, left_s=left_s, is_over=is_over, at=at),
         phases=_phases(run, curves),
         curves=[chart for chart in charts if isinstance(chart, LineChart)],
+        draws=draws_table(read_draws(folder)),
         refresh_s=None if is_over else REFRESH_S,
         sections=[("now", "Now"), ("training", "Training")],
     )

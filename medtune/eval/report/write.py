@@ -58,6 +58,8 @@ def _run_lines(report: RunReport) -> Iterator[str]:
     if report.curves:
         yield from ("## Training", "", *(f"- {escaped(curve.title)}: {escaped(curve.desc)}" for curve in report.curves))
         yield ""
+    if report.draws:
+        yield from table_lines(report.draws)
     if report.agreements:
         yield from ("## Measurements", "")
         yield from (f"- {escaped(chart.title)}: {escaped(chart.desc)}" for chart in report.agreements)

@@ -10,11 +10,10 @@ from medtune.data.types import Condition, Reading, Score
 from medtune.eval.audit.row import Audit
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing import gain as compared
+from medtune.eval.comparing.falls import fall_sentences, falls
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.comparing.verdict import (
     difference_word,
-    fall_sentences,
-    falls,
     grounds,
     question_level,
     readability_text,

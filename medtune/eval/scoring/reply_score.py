@@ -16,6 +16,7 @@ from medtune.eval.scoring.parse_replies import parse, words_of
 from medtune.eval.statistics.column_sums import Sums
 
 OWN = "the benchmark's own score of a reply"
+JUDGED = "the judge's points"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,12 @@ class ReplyScore:
 
     Args:
         metric: The name of the metric that counts; None takes the first that is about the question.
+        has_judge: Whether a judge scores replies to questions that nothing else scores.
     """
 
     benchmark: Benchmark
     metric: str | None = None
+    has_judge: bool = False
 
     def __post_init__(self) -> None:
         known = self.benchmark.metrics
@@ -51,20 +54,36 @@ class ReplyScore:
             )
 
     def named_for(self, question: Question) -> str | None:
-        """Returns the name of what scores a reply to the question; None where nothing does without a judge."""
+        """Returns the name of what scores a reply to the question; None where nothing does."""
         if self.benchmark.judging is not None and self.benchmark.judging.is_needed(question):
-            return None
+            return JUDGED if self.has_judge else None
         if self.metric is None and self.benchmark.reply_score is not None:
             return OWN
         names = [*self.benchmark.metrics] if self.metric is None else [self.metric]
         return next((name for name in names if _scores(self.benchmark.metrics[name], question)), None)
 
-    def of(self, question: Question, prediction: Prediction) -> ScoredReply:
-        """Returns what a generated reply is worth behind its thought, read by the benchmark's first parser."""
+    def waits_for_judge(self, question: Question, prediction: Prediction) -> bool:
+        """Returns whether the judge has to score the reply; one without words behind its thought is worth 0."""
+        return self.named_for(question) == JUDGED and bool(words_of(prediction))
+
+    def of(self, question: Question, prediction: Prediction, *, verdict: str | None = None) -> ScoredReply:
+        """Returns what a generated reply is worth behind its thought, read by the benchmark's first parser.
+
+        Args:
+            verdict: The judge's reply, where the reply waited for one; a reply without a verdict is worth 0.
+        """
         said = replace(prediction, text=words_of(prediction))
+        if self.named_for(question) == JUDGED:
+            row = ParsedReply(question, said, None if verdict is None else said.text)
+            return ScoredReply(row, 0.0 if verdict is None else self._points(verdict))
         read = parse(question, said, self.benchmark)[next(iter(self.benchmark.parsers))]
         row = ParsedReply(question, said, read)
         return ScoredReply(row, 0.0 if read is None else self._number(question)(row))
+
+    def _points(self, verdict: str) -> float:
+        task = self.benchmark.judging
+        assert task is not None
+        return task.points(verdict) / task.levels[-1]
 
     def _number(self, question: Question) -> Callable[[ParsedReply], float]:
         name = self.named_for(question)
@@ -105,7 +124,7 @@ def _refuse(score: ReplyScore, left: Sequence[Question], *, of: int) -> None:
     raise ValueError(
         f"train.replies.reward: {len(left):,} of the {of:,} training questions of {benchmark.title} have no score of a "
         f"single reply, for instance {left[0].id!r} (free answers that a judge scores, or metrics over many replies); "
-        f"{otherwise}, or {only}"
+        f"{otherwise}, name a judge (eval.judge) and set train.replies.judge=true where it scores them, or {only}"
     )
 
 

@@ -15,7 +15,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.media.volumes.axial_pictures import AxialPictures, axial_pictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Prompt, Sampling, Size, Turn, Video, Volume
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.sequence.builder import Piece, user_turns

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForMultimodalLM, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.media.volumes.axial_pictures import AxialPictures, axial_pictures
 from medtune.data.types import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled

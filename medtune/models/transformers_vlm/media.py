@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.media.volumes.read import AxialPictures
+from medtune.data.media.volumes.axial_pictures import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, Volume, require_kind
 from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.weights.folder_check import why_unread

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.catalog import nearest
-from medtune.data.media.volumes.read import axial_pictures
+from medtune.data.media.volumes.axial_pictures import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform

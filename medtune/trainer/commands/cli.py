@@ -18,6 +18,7 @@ from medtune.data.control_characters import without_controls
 from medtune.data.files import no_room, system_fault
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.launch.imports import importing, importing_for_good
 from medtune.trainer.launch.stop import INTERRUPTED
 from medtune.version import __version__
 
@@ -94,9 +95,13 @@ def start() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
+    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C.
+
+    Args:
+        argv: The arguments; None takes those of this process, which then does nothing but this command.
+    """
     with printing_text():
-        return _status(list(sys.argv[1:] if argv is None else argv))
+        return _status(list(sys.argv[1:]), importing_for_good()) if argv is None else _status(list(argv), importing())
 
 
 class _Text:
@@ -128,14 +133,16 @@ def printing_text() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def _status(arguments: list[str]) -> int:
+def _status(arguments: list[str], imports: contextlib.AbstractContextManager[None]) -> int:
     try:
         folders, rest = _split_plugins(arguments)
         name_folders(folders)
         if not rest:
             print(_first_words())
             return 0
-        options = parser([each for each in rest if each in COMMANDS][:1]).parse_args(rest)
+        with imports:
+            chosen = parser([each for each in rest if each in COMMANDS][:1])
+        options = chosen.parse_args(rest)
         return int(options.command(options, arguments))
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

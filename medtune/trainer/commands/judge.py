@@ -10,7 +10,8 @@ from medtune.data.types import PredictionKey, Split
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
 from medtune.eval.judge.verdicts import Judging, judge_replies, read_verdicts, verdicts_path
-from medtune.eval.predictions.files import MERGED, read_predictions, stored_predictions
+from medtune.eval.predictions.files import MERGED, read_predictions
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.report.write import write_report
 from medtune.eval.results.build import gain_table, rescored
 from medtune.eval.results.schema import ResultsFile

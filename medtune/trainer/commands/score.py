@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.question_rows import read_origins
+from medtune.data.prepared.origins import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts

@@ -27,11 +27,10 @@ from medtune.models.tuning.quantize import quantize_language, set_types
 from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
 from medtune.trainer.commands.arguments import Commands, add_recipe
-from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
-from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.experiment.runnable import LONGEST, adapted_as_stages_say, refuse_long_questions, wrong_precision
+from medtune.trainer.launch.imports import import_parts, importing, keep_imported
 from medtune.trainer.losses import learns_from, loss_said
 from medtune.trainer.plan.devices import on_devices, parse_devices, this_machine
 from medtune.trainer.plan.features import features_said
@@ -73,6 +72,9 @@ def validate_arguments(parser: argparse.ArgumentParser) -> None:
 def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
+    with importing():
+        import_parts(benchmark=recipe.data.benchmark, model=recipe.model.name)
+    keep_imported()
     return validate(recipe, weights=not options.no_weights, devices=options.devices, tokens=options.tokens)
 
 
@@ -113,7 +115,10 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
     # Code ids are made by the tower, whose weights may not be here.
     if data is not None and recipe.data.cache and (loadable or recipe.model.variant != CODES):
         sizes = replace(sizes, cache_bytes=_show_cache(recipe))
-    planner = Planner(entry, sizes, item)
+    undivided = cannot_divide(model, recipe)
+    # With several stages, a model is stored as the last one needs it.
+    given_up = assembled is None and len(recipe.stages) == 1
+    planner = Planner(entry, sizes, item, adapted=(recipe, model) if given_up else None)
     plan = planner.plan(recipe, available)
     print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
     for number, line in enumerate(features_said(recipe, model, plan, data)):
@@ -122,7 +127,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None, token
         no_data,
         no_weights if weights else None,
         unproven,
-        cannot_divide(model, recipe),
+        undivided,
         missing_memory(plan, recipe, entry, available, planner),
         wrong_precision(recipe) if devices is None else None,
     ]
@@ -141,6 +146,8 @@ def _built(recipe: Recipe, entry: ZooEntry, *, loaded: bool) -> tuple[Model, Ass
     notes = adapted_as_stages_say(recipe, model)
     set_types(model, precision)
     if assembled is not None and recipe.model.checkpoint is not None:
+        from medtune.trainer.experiment.load_model import load_checkpoint
+
         load_checkpoint(recipe, model, recipe.model.checkpoint)
     return model, assembled, notes
 
@@ -199,6 +206,9 @@ def _show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
 
 
 def _unproven(recipe: Recipe) -> str | None:
+    # This import loads Lightning.
+    from medtune.trainer.doctor import open_candidate, proof_of
+
     record = proof_of(open_candidate(recipe), say=print)
     wrong = next((check for check in record.checks if check.passed is False), None)
     if wrong is None:

@@ -13,7 +13,8 @@ from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, most_read, thu
 from medtune.eval.audit.probes import drawn
 from medtune.eval.audit.row import Audit, audit_text, is_choice, subject_of
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
-from medtune.eval.predictions.files import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile
 from medtune.eval.results.typed_json import read_json, write_document

@@ -27,7 +27,7 @@ from medtune.eval.results.schema import ProtocolFacts
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader, lost_readers_named, read_item

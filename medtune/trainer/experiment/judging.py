@@ -46,11 +46,12 @@ def judge_command_line(root: Path, recipe: Recipe) -> str:
 
 
 @contextlib.contextmanager
-def opened_judge(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
+def opened_judge(settings: JudgeSettings, ledger: Path, *, says_rounds: bool = True) -> Iterator[Judge]:
     """Opens a judge, whose connections end with the context.
 
     Args:
         ledger: File with a line for each verdict that was charged.
+        says_rounds: Whether each round of questions is printed with its cost, and each answer without a verdict.
     """
     tokens = settings.max_new_tokens
     if settings.local is not None:
@@ -59,11 +60,13 @@ def opened_judge(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
         local = settings.local
         yield LocalJudge(local.weights, dtype=local.dtype, max_new_tokens=tokens, device=device_of_rank(0))
         return
-    from medtune.models.endpoint.served import EndpointJudge, Served, open_client
+    from medtune.models.endpoint.judge import EndpointJudge
+    from medtune.models.endpoint.served import Served, open_client
 
     assert settings.endpoint is not None
     with open_client(Served(settings.endpoint, ledger, where="endpoint"), say=say) as client:
-        yield EndpointJudge(settings.endpoint, client, max_new_tokens=tokens, strict=settings.strict, say=say)
+        told = say if says_rounds else _nobody
+        yield EndpointJudge(settings.endpoint, client, max_new_tokens=tokens, strict=settings.strict, say=told)
 
 
 def judge_answers(judge: Judge, settings: JudgeSettings, answered: AnsweredFile) -> Judging:
@@ -107,6 +110,10 @@ def judge_phase(experiment: Experiment, phase: str, questions: Sequence[Question
             say(f"{title}: {len(found.failed)} answers have no verdict{later}")
     except (ValueError, OSError, torch.OutOfMemoryError) as error:
         say(f"{title}: not all free answers were judged: {error}{later}")
+
+
+def _nobody(text: str) -> None:
+    """Takes a line that would stand once in every step."""
 
 
 def say(text: str) -> None:

@@ -96,10 +96,19 @@ class Planner:
 
     Args:
         item: A prepared media item of the data; None takes an empty one where the entry says what it looks like.
+        adapted: A model without values that was adapted for a recipe already, with that recipe; it is given up.
     """
 
-    def __init__(self, entry: ZooEntry, sizes: Sizes, item: MediaBatch | None = None) -> None:
+    def __init__(
+        self,
+        entry: ZooEntry,
+        sizes: Sizes,
+        item: MediaBatch | None = None,
+        *,
+        adapted: tuple[Recipe, Model] | None = None,
+    ) -> None:
         self._entry = entry
+        self._adapted = adapted
         self._sizes = sizes
         self._item = item
         self._passes = functools.lru_cache(maxsize=None)(self._rehearsed)
@@ -243,7 +252,8 @@ class Planner:
 
     def _counted(self, key: tuple[object, ...]) -> _Counted:
         recipe, stage = self._known[key]
-        model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage)
+        model = self._given(recipe, stage) if key[0] == "learning" else None
+        model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage) if model is None else model
         learning = () if key[0] == "before" else recipe.stages
         learnt = {name: p for each in learning for name, p in _learning(model, each)}
         rows = set_learning(model, stage.tuning) if learning else ()
@@ -261,6 +271,13 @@ class Planner:
             adapters=sum(p.numel() for name, p in learnt.items() if ".lora_" in name),
             item=None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media))),
         )
+
+    def _given(self, recipe: Recipe, stage: Stage) -> Model | None:
+        if self._adapted is None or _model_key(self._adapted[0], stage) != _model_key(recipe, stage):
+            return None
+        (_, model), self._adapted = self._adapted, None
+        set_learning(model, stage.tuning)
+        return model
 
     def _host(self, recipe: Recipe, kept: Held, state: _Counted) -> dict[str, float]:
         train, ranks = recipe.train, recipe.train.devices

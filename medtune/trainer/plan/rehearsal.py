@@ -66,16 +66,20 @@ class Rehearsal:
         self._precise = precise(precision, torch.device("cpu"))
         self._cached_casts = cached_casts
         self._compute = torch.float32 if precision == "32-true" else torch.bfloat16
-        _unpack_in_forward(model, self._fake, self._compute)
         output: Any = model.of_transformers.get_output_embeddings()
         self._vocabulary = int(output.weight.shape[0])
-        without_values(model, self._fake)
-        if recompute:
-            recompute_activations(model)
         self.model = model
         decoder: Any = model.of_transformers.get_decoder()
         self._decoder = decoder
         self._layers: list[nn.Module] = list(decoder.layers)
+        self._lengths = _prefixes(self._kinds())
+        # The layers behind these are never run.
+        decoder.layers = nn.ModuleList(self._layers[: max(self._lengths)])
+        _unpack_in_forward(model, self._fake, self._compute)
+        without_values(model, self._fake)
+        if recompute:
+            recompute_activations(model)
+        decoder.layers = nn.ModuleList(self._layers)
 
     def train(self, size: PassSize, media: MediaBatch | None, loss: Loss) -> Pass:
         """Returns what a training pass holds whose gradients are added to those that are there already."""
@@ -86,8 +90,7 @@ class Rehearsal:
         return self._extended(size, media, None)
 
     def _extended(self, size: PassSize, media: MediaBatch | None, loss: Loss | None) -> Pass:
-        kinds = self._kinds()
-        lengths = _prefixes(kinds)
+        kinds, lengths = self._kinds(), self._lengths
         runs = [self._run(size, media, loss, layers=length) for length in lengths]
         if len(runs) == 1:
             return runs[0]

@@ -24,6 +24,8 @@ class ReplySettings:
         reward: What a drawn reply is paid, by name, each with its weight (`medtune list rewards`); score is the
             benchmark's own metric of the reply.
         metric: The benchmark's metric that counts as score; None takes its first that has a value for a single reply.
+        judge: Whether the judge of eval.judge, whose endpoint then needs a cap (max_usd), gives the score of draws to
+            questions that only a judge scores: its points as a share of the most.
         scale_rewards: What the distance of a reward from the mean of its question's draws is divided by: their
             standard deviation (group), or nothing (none).
         pairs: Where a loss over pairs has the worse reply from: options is the wrong option that the model finds most
@@ -38,5 +40,6 @@ class ReplySettings:
     num_iterations: Annotated[int, Interval(ge=1, le=64)] = 1
     reward: dict[str, Weight] = field(default_factory=lambda: {"score": 1.0})
     metric: str | None = None
+    judge: bool = False
     scale_rewards: Literal["group", "none"] = "group"
     pairs: Pairs = "options"

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from medtune.data.types import REJECTED, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
-from medtune.eval.scoring.parse_replies import parse, same_text
+from medtune.eval.scoring.normalised_text import same_text
+from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.scoring.reply_score import ReplyScore, refuse_unscored
 from medtune.trainer.losses import find_loss, learns_from, steps_per_draw
 from medtune.trainer.recipe.replies import ReplySettings
@@ -45,6 +46,8 @@ def _check_stage(recipe: Recipe, stage: Stage, *, block: str) -> None:
         )
     if draws(stage):
         refuse_unknown(settings.reward)
+    if settings.judge:
+        _check_judge(recipe, stage, block=block)
     every = steps_per_draw(stage)
     lengths = {
         f"{block}.max_steps": stage.max_steps,
@@ -57,6 +60,19 @@ def _check_stage(recipe: Recipe, stage: Stage, *, block: str) -> None:
                 f"{field} is {steps} and {block}.replies.num_iterations is {every}: states are saved and questions "
                 f"asked between two draws; make {field} a multiple of it"
             )
+
+
+def _check_judge(recipe: Recipe, stage: Stage, *, block: str) -> None:
+    field, judge = f"{block}.replies.judge", recipe.eval.judge
+    if not draws(stage):
+        raise ValueError(f"{field} is true, and the stage draws no replies; leave it out")
+    if judge is None:
+        raise ValueError(f"{field} is true, and no judge is named; give eval.judge, or leave {field} out")
+    if judge.endpoint is not None and judge.endpoint.max_usd is None:
+        raise ValueError(
+            f"{field} is true, and eval.judge.endpoint has no cap on costs: every step asks for verdicts. Give "
+            "eval.judge.endpoint.max_usd with the prices of tokens (for a server of your own prices of 0)"
+        )
 
 
 def draws(stage: Stage) -> bool:
@@ -72,7 +88,8 @@ def replies_at_once(stage: Stage) -> tuple[int, int]:
 
 def rewards_of(stage: Stage, training_sets: Sequence[TrainingSet]) -> WeighedRewards:
     """Returns what the draws of a stage are paid."""
-    scores = [ReplyScore(each.benchmark, stage.replies.metric) for each in training_sets]
+    settings = stage.replies
+    scores = [ReplyScore(each.benchmark, settings.metric, has_judge=settings.judge) for each in training_sets]
     return WeighedRewards(scores, stage.replies.reward)
 
 

@@ -6,7 +6,7 @@ drawn. All of it is done in evaluation mode and without gradients; the pass that
 Shape legend: N replies, T target tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 
 from medtune.data.seeding import stable_int
-from medtune.data.types import Request
-from medtune.models.answering import LaidOutRequest, LocalAnswerer
+from medtune.data.types import Question, Request
+from medtune.eval.scoring.parse_replies import words_of
+from medtune.models.answering import LaidOutRequest, LocalAnswerer, Replied
 from medtune.models.contract import Assembled, Encoded, parameters_of_parts
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import replied
@@ -23,6 +24,7 @@ from medtune.models.sequence.packing import PackedRows
 from medtune.models.sharding.lock_step import InTurns, Turns, lock_step
 from medtune.trainer.losses import compares_with_start, learns_from, steps_per_draw
 from medtune.trainer.recipe.schema import EvalBlock, Stage
+from medtune.trainer.replies.judged import DrawJudge, JudgedText
 from medtune.trainer.replies.prompts import AskedPrompt, PromptBatch
 from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.replies.watched import FLAT, Watched
@@ -34,6 +36,8 @@ ROUNDED = 1e-4
 
 _Shown = tuple[int | None, Layout]
 """The number of the first media item that a sequence shows, None where it shows none; and the sequence."""
+_Place = tuple[int, int]
+"""The number of a question in a pass, and the number of a draw to it."""
 
 
 class _Chosen(NamedTuple):
@@ -41,6 +45,21 @@ class _Chosen(NamedTuple):
 
     layout: Layout
     advantage: float
+
+
+class PaidDraw(NamedTuple):
+    """A reply that was drawn to a question."""
+
+    question: Question
+    paid: Paid
+
+
+class DrawnTo(NamedTuple):
+    """A question with the draws to it."""
+
+    prompt: AskedPrompt
+    shown: int | None  # The number of the first media item that it shows; None where it shows none.
+    draws: Sequence[Replied]
 
 
 class _Learnt(NamedTuple):
@@ -56,6 +75,7 @@ class ReplyLearning:
 
     Attributes:
         rewards: What draws are paid; the data say it, because each member of a mixture has a benchmark of its own.
+        judge: Scores the draws to questions that only a judge scores; None where no judge is asked.
         start: Keeps the weights with which the stage began; None where the loss does not compare with them.
         watched: What the draws and the loss tell.
     """
@@ -71,14 +91,14 @@ class ReplyLearning:
         self._seed = seed
         self._kept: dict[int, _Learnt] = {}
         self.rewards: WeighedRewards | None = None
+        self.judge: DrawJudge | None = None
         self.start = StartWeights(assembled.model) if compares_with_start(stage.loss) else None
         self.watched = Watched()
 
     def learnt(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> MicroBatch:
         """Returns the pass that learns replies to the prompts; every rank has to call it with its own."""
         if batch.is_first:
-            with self._unchanged(), lock_step(self._assembled.model, in_turns=in_turns) as turns:
-                found = self._first(batch, device, turns)
+            found = self._first(batch, device, in_turns)
             self._kept[batch.within] = found
         else:
             found = self._kept[batch.within]
@@ -109,14 +129,35 @@ class ReplyLearning:
             # What autocast made of the weights without gradients must not serve the pass that learns.
             torch.clear_autocast_cache()
 
-    def _first(self, batch: PromptBatch, device: torch.device, turns: Turns | None) -> _Learnt:
+    def _first(self, batch: PromptBatch, device: torch.device, in_turns: InTurns | None) -> _Learnt:
         model = self._assembled.model
-        encoded = None if batch.media is None else model.encode(batch.media)
+        with self._unchanged():
+            with lock_step(model, in_turns=in_turns):
+                encoded = None if batch.media is None else model.encode(batch.media)
+                said = self._said(batch, encoded, device) if self._draws else []
+            # Ranks fall into step while they use the model, so that what they exchange otherwise stands between.
+            verdicts = self._verdicts(said)
+            with lock_step(model, in_turns=in_turns) as turns:
+                return self._pass(batch, encoded, said, verdicts, device, turns)
+
+    def _pass(
+        self,
+        batch: PromptBatch,
+        encoded: Encoded | None,
+        said: Sequence[DrawnTo],
+        verdicts: Mapping[_Place, str | None],
+        device: torch.device,
+        turns: Turns | None,
+    ) -> _Learnt:
+        model = self._assembled.model
         spare: list[_Shown] = list(zip(batch.shown[len(batch.groups) :], batch.borrowed, strict=True))
         if self._draws:
-            groups, unlearnt = self._drawn(batch, encoded, device)
+            paid = self._paid(said, verdicts)
+            self._count(said, paid, verdicts)
+            waiting = iter(paid)
+            groups = [[chosen for _ in group for chosen in self._of_question(next(waiting))] for group in batch.groups]
             # A pass has to read something, so that all devices run the same layers.
-            spare = spare if any(groups) or spare else unlearnt[:1]
+            spare = spare if any(groups) or spare else [(said[0].shown, paid[0][0][0])]
         else:
             groups = self._from_known(batch, encoded, device)
         counted = [each for group in groups for each in group]
@@ -134,8 +175,8 @@ class ReplyLearning:
                 start_T = model(rows, began, lambda read: read.logprobs(temperature))
         advantage_N = torch.tensor([*(each.advantage for each in counted), *(0.0 for _ in spare)], device=device)
         most = self._settings.max_new_tokens
-        drawn = self._settings.draws * len(batch.question_ids) if self._draws else 0
-        known = LearntReplies(advantage_N, old_T, start_T, temperature, most, drawn)
+        num_drawn = self._settings.draws * len(batch.question_ids) if self._draws else 0
+        known = LearntReplies(advantage_N, old_T, start_T, temperature, most, num_drawn)
         teaches = bool(counted) and (self._learns == "pairs" or any(each.advantage for each in counted))
         return _Learnt(rows, len(advantage_N), len(counted), teaches, known)
 
@@ -149,27 +190,10 @@ class ReplyLearning:
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)
 
-    def _drawn(
-        self, batch: PromptBatch, encoded: Encoded | None, device: torch.device
-    ) -> tuple[list[list[_Chosen]], list[_Shown]]:
-        """Returns the draws that are learnt, for each group; and a draw of each question, whether or not it is."""
+    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[DrawnTo]:
+        """Returns the questions of the groups that count with the draws to each."""
+        settings = self._settings
         asked = [(each, shown) for group, shown in zip(batch.groups, batch.shown, strict=False) for each in group]
-        replies = self._replies(asked, encoded, device, step=batch.step)
-        waiting = iter(replies)
-        groups = [[each for _ in group for each in self._of_question(next(waiting))] for group in batch.groups]
-        return groups, [(shown, draws[0][0]) for (_, shown), draws in zip(asked, replies, strict=True)]
-
-    def _replies(
-        self,
-        asked: Sequence[tuple[AskedPrompt, int | None]],
-        encoded: Encoded | None,
-        device: torch.device,
-        *,
-        step: int,
-    ) -> list[list[tuple[Layout, Paid]]]:
-        """Returns the draws to each question with what they are paid."""
-        settings, rewards = self._settings, self.rewards
-        assert rewards is not None
         answerer = LocalAnswerer(
             self._assembled,
             device=device,
@@ -178,28 +202,68 @@ class ReplyLearning:
             precise=nullcontext,
             temperature=settings.temperature,
             top_p=settings.top_p,
-            seed=stable_int(self._seed, "draw", step) >> 1,
+            seed=stable_int(self._seed, "draw", batch.step) >> 1,
         )
         requests = [
             LaidOutRequest(Request(each.question, each.prompt, "generation", repeat=draw), shown, (each.layout,))
             for each, shown in asked
             for draw in range(settings.draws)
         ]
-        # A question that stands twice in a step draws alike both times.
-        said = {(each.request.question.id, each.request.repeat): each for each in answerer.replies(requests, encoded)}
-        found: list[list[tuple[Layout, Paid]]] = []
-        for each, _ in asked:
-            mine = [said[each.question.id, draw] for draw in range(settings.draws)]
+        # Members of a mixture may have questions of one id.
+        said = {id(each.request): each for each in answerer.replies(requests, encoded)}
+        draws = iter(said[id(each.request)] for each in requests)
+        return [DrawnTo(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
+
+    def drawn(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> list[PaidDraw]:
+        """Returns draws to prompts with what they are paid, which nothing is learnt from and which are not counted.
+
+        Every rank has to call it with the same prompts.
+        """
+        with self._unchanged():
+            with lock_step(self._assembled.model, in_turns=in_turns):
+                encoded = None if batch.media is None else self._assembled.model.encode(batch.media)
+                said = self._said(batch, encoded, device)
+            paid = self._paid(said, self._verdicts(said))
+        return [PaidDraw(each.prompt.question, one) for each, row in zip(said, paid, strict=True) for _, one in row]
+
+    def _verdicts(self, said: Sequence[DrawnTo]) -> Mapping[_Place, str | None]:
+        """Returns the judge's replies to the draws that wait for one; every rank has to call it with its own."""
+        if self.judge is None or self.rewards is None:
+            return {}
+        waiting = {
+            (place, number): JudgedText(prompt.member, prompt.question, words_of(one.prediction))
+            for place, (prompt, _, draws) in enumerate(said)
+            for number, one in enumerate(draws)
+            if self.rewards.scores[prompt.member].waits_for_judge(prompt.question, one.prediction)
+        }
+        return dict(zip(waiting, self.judge.verdicts([*waiting.values()]), strict=True))
+
+    def _paid(self, said: Sequence[DrawnTo], verdicts: Mapping[_Place, str | None]) -> list[list[tuple[Layout, Paid]]]:
+        """Returns the draws to each question with what they are paid."""
+        rewards, most = self.rewards, self._settings.max_new_tokens
+        assert rewards is not None
+        found = []
+        for place, (prompt, _, draws) in enumerate(said):
+            member, question = prompt.member, prompt.question
             paid = [
-                rewards.of(
-                    each.member, each.question, one.prediction, num_tokens=len(one.ids), most=settings.max_new_tokens
-                )
-                for one in mine
-            ]
-            for one in paid:
-                self.watched.paid(one, patient_id=each.question.patient_id)
-            found.append([(replied(each.layout, one.ids), of) for one, of in zip(mine, paid, strict=True)])
+                rewards.of(member, question, one.prediction, num_tokens=len(one.ids), most=most,
+                           verdict=verdicts.get((place, number)))
+                for number, one in enumerate(draws)
+            ]  # fmt: skip
+            found.append([(replied(prompt.layout, one.ids), each) for one, each in zip(draws, paid, strict=True)])
         return found
+
+    def _count(
+        self,
+        said: Sequence[DrawnTo],
+        paid: Sequence[Sequence[tuple[Layout, Paid]]],
+        verdicts: Mapping[_Place, str | None],
+    ) -> None:
+        for verdict in verdicts.values():
+            self.watched.add("unjudged", float(verdict is None))
+        for each, row in zip(said, paid, strict=True):
+            for _, one in row:
+                self.watched.paid(one, patient_id=each.prompt.question.patient_id)
 
     def _of_question(self, draws: Sequence[tuple[Layout, Paid]]) -> list[_Chosen]:
         totals = [paid.total for _, paid in draws]

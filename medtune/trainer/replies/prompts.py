@@ -13,6 +13,10 @@ from medtune.trainer.recipe.schema import Stage
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.sampling import Draw
 
+NUM_SHOWN = 4
+"""The number of questions whose draws are shown."""
+_MOST_LOOKED_AT = 64
+
 
 class AskedPrompt(NamedTuple):
     """A question of which replies are learnt."""
@@ -58,7 +62,7 @@ class PromptMaker:
         step, within = divmod(number, order.accumulate)
         whole = order.step_groups(step)
         mine = order.micro_batch(step, within, batches.rank)
-        groups = tuple(self._asked(batches, draw) for draw in mine)
+        groups = tuple(asked_prompts(batches, draw, self._pairs) for draw in mine)
         borrowed = batches.borrowed(mine, whole)
         shown, media = batches.shown((*mine, *borrowed))
         drawn_at, learnt_before = divmod(step, self._steps_per_draw)
@@ -76,17 +80,44 @@ class PromptMaker:
             question_ids=tuple(asked.question.id for group in groups for asked in group),
         )
 
-    def _asked(self, batches: MicroBatches, draw: Draw) -> tuple[AskedPrompt, ...]:
-        mixture, sequences = batches.mixture, batches.sequences
-        group, shapes = mixture.group(draw), sequences.shapes(draw)
-        render = mixture.members[draw.member].render
-        found = []
-        for question in group.questions:
-            prompt = render(question)
-            texts = known_replies(question, prompt, self._pairs)
-            layout, *known = [sequences.layout(group, question, prompt, text, shapes) for text in (None, *texts)]
-            found.append(AskedPrompt(draw.member, question, prompt, layout, tuple(known)))
-        return tuple(found)
+
+def asked_prompts(batches: MicroBatches, draw: Draw, pairs: Pairs | None) -> tuple[AskedPrompt, ...]:
+    """Returns the prompts of a drawn group's questions, with the replies of their pairs that stand in the data."""
+    mixture, sequences = batches.mixture, batches.sequences
+    group, shapes = mixture.group(draw), sequences.shapes(draw)
+    render = mixture.members[draw.member].render
+    found = []
+    for question in group.questions:
+        prompt = render(question)
+        texts = known_replies(question, prompt, pairs)
+        layout, *known = [sequences.layout(group, question, prompt, text, shapes) for text in (None, *texts)]
+        found.append(AskedPrompt(draw.member, question, prompt, layout, tuple(known)))
+    return tuple(found)
+
+
+def shown_prompts(batches: MicroBatches, *, step: int) -> PromptBatch:
+    """Returns the prompts whose draws are shown as a training goes on: of the first groups, one question of each."""
+    row, groups = batches.mixture.row(), list[Draw]()
+    for draw in map(row.__getitem__, range(_MOST_LOOKED_AT)):
+        if all((draw.member, draw.group) != (each.member, each.group) for each in groups):
+            groups.append(draw)
+        if len(groups) == NUM_SHOWN:
+            break
+    shown, media = batches.shown(groups)
+    asked = tuple(asked_prompts(batches, draw, None)[:1] for draw in groups)
+    return PromptBatch(
+        number=0,
+        within=0,
+        step=step,
+        is_first=True,
+        groups=asked,
+        borrowed=(),
+        shown=tuple(shown),
+        media=media,
+        step_replies=0,
+        num_shown=len(groups),
+        question_ids=tuple(each.question.id for group in asked for each in group),
+    )
 
 
 def pairs_of(stage: Stage) -> Pairs | None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from medtune.data.types import Interval
+from medtune.eval.report.run_data import REWARD
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import statistic_interval
 from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.rewards import Paid
 
-PREFIX = "reward/"
 FLAT = "flat_groups"
 """The share of the questions whose draws were all paid alike, from which nothing is learnt."""
 
@@ -56,7 +56,7 @@ class Watched:
             for name, sums in own_sums.items():
                 found[name] = _added(found.get(name), sums)
         self._sums, self._paid = {}, []
-        means = {f"{PREFIX}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
+        means = {f"{REWARD}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
         return means | _interval(paid)
 
 
@@ -66,7 +66,7 @@ def _interval(paid: Sequence[tuple[str, float]]) -> dict[str, float]:
         return {}
     unbounded = Interval(-math.inf, math.inf)
     low, high = statistic_interval(mean_of(totals), patients, right=None, bounds=unbounded)
-    return {f"{PREFIX}total_ci95_low": low, f"{PREFIX}total_ci95_high": high}
+    return {f"{REWARD}total_ci95_low": low, f"{REWARD}total_ci95_high": high}
 
 
 def _added(one: tuple[float, int] | None, other: tuple[float, int]) -> tuple[float, int]:

@@ -11,6 +11,7 @@ from typing import cast
 
 from medtune.data import catalog
 from medtune.data.types import Prediction, Question
+from medtune.eval.report.charts.rewards import TOLD
 from medtune.eval.scoring.reply_score import ReplyScore
 
 FIELD = "train.replies.reward"
@@ -42,9 +43,22 @@ class WeighedRewards:
     scores: Sequence[ReplyScore]
     weights: Mapping[str, float]
 
-    def of(self, member: int, question: Question, prediction: Prediction, *, num_tokens: int, most: int) -> "Paid":
-        """Returns what a drawn reply is paid."""
-        scored = self.scores[member].of(question, prediction)
+    def of(
+        self,
+        member: int,
+        question: Question,
+        prediction: Prediction,
+        *,
+        num_tokens: int,
+        most: int,
+        verdict: str | None = None,
+    ) -> "Paid":
+        """Returns what a drawn reply is paid.
+
+        Args:
+            verdict: A judge's reply, where the drawn one waited for it.
+        """
+        scored = self.scores[member].of(question, prediction, verdict=verdict)
         drawn = DrawnReply(
             text=prediction.text or "",
             read=scored.row.parsed,
@@ -70,6 +84,11 @@ def refuse_unknown(weights: Mapping[str, float]) -> None:
     """Refuses rewards that are not there, and weights with which no reply could be better than another."""
     for name, weight in weights.items():
         find_reward(name)
+        if name in TOLD:
+            raise ValueError(
+                f"{FIELD}.{name}: reward/{name} is the name of something else that a training tells; give "
+                f"{catalog.find(catalog.REWARDS, name).file} another name"
+            )
         if not math.isfinite(weight):
             raise ValueError(f"{FIELD}.{name} is {weight}; it must be a number")
     if not any(weights.values()):

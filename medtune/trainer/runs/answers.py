@@ -6,7 +6,8 @@ from pathlib import Path
 from medtune.data.types import Question
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.metric import ParsedReply
-from medtune.eval.predictions.files import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.trainer.runs.finished_run import FinishedRun
 

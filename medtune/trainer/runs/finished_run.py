@@ -8,7 +8,7 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
-from medtune.eval.predictions.files import stored_predictions
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.recipe.check import as_published, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe

@@ -11,12 +11,13 @@ from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.files import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import parse_all, primary_parser
-from medtune.eval.scoring.score_prepared import departures, incomparable
+from medtune.eval.scoring.standing import departures, incomparable
 from medtune.eval.studies.cells import StudyAnswers
 from medtune.eval.studies.page import StudyRun
 from medtune.eval.studies.published import Answers, Phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -16,13 +16,16 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Reading, Split
 from medtune.models.media_reader import MediaReader
 from medtune.trainer.devices.strategies import divides_weights
+from medtune.trainer.experiment.judging import SPENDING, opened_judge
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.losses import steps_per_draw
 from medtune.trainer.recipe.check import check_recipe, primary_parser
+from medtune.trainer.recipe.judge import worded
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.replies.check import rewards_of
+from medtune.trainer.replies.judged import DrawJudge
 from medtune.trainer.replies.prompts import PromptMaker, paired, pairs_of
 from medtune.trainer.training.batches import learns_from_media_alone, loader, micro_batches, stage_order
 from medtune.trainer.training.budget import GroupOrder
@@ -51,18 +54,28 @@ class QuestionData(pl.LightningDataModule):
             one epoch, and accumulation has to follow from the stage. Without, an epoch is one pass over the train
             split, and the trainer says how many forward passes are accumulated.
         limit: About how many questions of each split are used; None uses all.
+        spending: The file that counts what a judge of draws costs; None takes one in the trainer's default folder.
 
     Attributes:
         batch_size: Media groups in a forward pass of one device, which Lightning's Tuner may change.
     """
 
-    def __init__(self, opened: OpenedData, module: FineTuning, stage: Stage, *, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        opened: OpenedData,
+        module: FineTuning,
+        stage: Stage,
+        *,
+        limit: int | None = None,
+        spending: Path | None = None,
+    ) -> None:
         super().__init__()
         self.batch_size = stage.micro_batch_size
         self._opened = opened
         self._module = module
         self._stage = stage
         self._limit = limit
+        self._spending = spending
         self._orders: dict[int, GroupOrder] = {}
 
     @classmethod
@@ -133,6 +146,7 @@ class QuestionData(pl.LightningDataModule):
         if self._module.replies is not None:
             make = PromptMaker(self._stage)
             self._module.replies.rewards = rewards_of(self._stage, self._opened.training_sets)
+            self._module.replies.judge = self._judge()
         batches = micro_batches(
             self._mixture,
             plan.order,
@@ -148,6 +162,15 @@ class QuestionData(pl.LightningDataModule):
             start_step=lambda: trainer.global_step,
         )
         return loader(batches, sampler, workers=recipe.data.workers)
+
+    def _judge(self) -> DrawJudge | None:
+        settings = self._opened.recipe.eval.judge
+        if not self._stage.replies.judge or settings is None:
+            return None
+        needed = [each.benchmark.judging for each in self._opened.training_sets]
+        tasks = [None if task is None or task.is_extra else worded(task, settings) for task in needed]
+        ledger = self._spending or Path(self._its_trainer().default_root_dir) / SPENDING
+        return DrawJudge(partial(opened_judge, settings, ledger, says_rounds=False), tasks)
 
     def order(self, world_size: int) -> GroupOrder:
         """Returns the order of the groups in a stage with `max_steps`; a budget's tokens are counted once."""

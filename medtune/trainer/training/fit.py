@@ -28,12 +28,15 @@ from medtune.models.tuning.plan import Tuning
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.judging import SPENDING
 from medtune.trainer.experiment.load_model import TrainableModel
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.losses import steps_per_draw
 from medtune.trainer.recipe.read import recipe_to_yaml
+from medtune.trainer.replies.check import draws
+from medtune.trainer.replies.shown_draws import DrawsShown
 from medtune.trainer.seen import asks_the_same
 from medtune.trainer.training.checkpoints import Checkpoints, ContinuedTraining, SavedState, ValidationSteps
 from medtune.trainer.training.data_module import QuestionData
@@ -230,7 +233,7 @@ def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, lo
     recipe, stage, folder = experiment.recipe, planned.stage, experiment.folder
     module = FineTuning(model.assembled, stage, train=recipe.train, answers=recipe.eval, chosen=recipe.model)
     opened = OpenedData(recipe, experiment.prepared, experiment.benchmark, experiment.training_sets)
-    data = QuestionData(opened, module, stage, limit=experiment.limit)
+    data = QuestionData(opened, module, stage, limit=experiment.limit, spending=experiment.folder.root / SPENDING)
     stop = StopRequest()
     if recipe.train.divides_weights:
         # The narrow copy of each weight that learns would be kept until the end of a pass, that is, a whole model.
@@ -317,6 +320,7 @@ def _callbacks(
         *([] if state is None else [ContinuedTraining(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
         StepLog(experiment, planned, loggers, stop),
+        *([_draws_shown(experiment, planned, loggers)] if draws(planned.stage) else []),
         ValidationSteps(every_steps=recipe.eval.every_steps),
         evaluation,
         *([] if early is None else [early]),
@@ -324,6 +328,11 @@ def _callbacks(
         *([] if decay is None else [WeightAverage(model.assembled.model, decay)]),
         SavedState(folder, facts, recipe.train, stop, steps_per_draw=steps_per_draw(planned.stage)),
     ]
+
+
+def _draws_shown(experiment: Experiment, planned: PlannedStage, loggers: Sequence[Logger]) -> DrawsShown:
+    every_steps = experiment.recipe.eval.every_steps
+    return DrawsShown(experiment.folder.root, loggers, first_step=planned.first_step, every_steps=every_steps)
 
 
 def _made_with(experiment: Experiment) -> dict[str, str | int]:

@@ -27,7 +27,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
 from medtune.models.sharding.lock_step import InTurns, divide, is_divided
-from medtune.models.sharding.unread import UsedWeights
+from medtune.models.sharding.used_weights import UsedWeights
 from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, set_types
@@ -37,7 +37,7 @@ from medtune.trainer.devices.strategies import divides_weights, gradient_divisor
 from medtune.trainer.losses import Watch, find_loss, learns_from, of_step
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
-from medtune.trainer.replies.learning import ReplyLearning
+from medtune.trainer.replies.learning import PaidDraw, ReplyLearning
 from medtune.trainer.replies.prompts import PromptBatch
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.mixture import begins_with_words
@@ -262,6 +262,16 @@ class FineTuning(pl.LightningModule):
             [self._gradient_norm] = self._losses.read(norm, step=self.global_step + 1)
         else:
             self._losses.read(step=self.global_step + 1)
+
+    def on_fit_end(self) -> None:
+        """Lets go of the judge of draws."""
+        if self.replies is not None and self.replies.judge is not None:
+            self.replies.judge.close()
+
+    def drawn(self, batch: PromptBatch) -> list[PaidDraw]:
+        """Returns draws to prompts with what they are paid; every rank has to call it with the same ones."""
+        assert self.replies is not None
+        return self.replies.drawn(batch, device=self.device, in_turns=self._in_turns())
 
     def take_watched(self) -> dict[str, float]:
         """Returns what draws and pairs told since the last call, as "reward/NAME"; every rank has to call it."""

@@ -12,7 +12,7 @@ from medtune.data.types import Question
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from medtune.eval.scoring.tables import Table
 from tests.eval.answers import generated
 

@@ -15,7 +15,7 @@ from medtune.eval.asking.official_prompts import OfficialPrompts, wording_name
 from medtune.eval.asking.prepared_prompts import usable_templates, with_prepared_prompts
 from medtune.eval.benchmark import nothing_missing
 from medtune.eval.data_label import DataLabel
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.medical_kits.copied_kits import CONFIGURATION, MEDEVALKIT, mmmu
 from tests.eval.asking.prompts_files import prompts_file

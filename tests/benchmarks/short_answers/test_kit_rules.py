@@ -12,7 +12,7 @@ from medtune.benchmarks.short_answers.parser import is_same_answer, parse, parse
 from medtune.benchmarks.short_answers.released_answers import released_answer
 from medtune.data.raw.source import Place, RowError
 from medtune.data.types import Question
-from medtune.eval.scoring.parse_replies import normalised
+from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table

@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.metrics import u2_of
 from medtune.benchmarks.u2_bench.official import labels
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_position, read_row
-from medtune.benchmarks.u2_bench.official.rows import u2_score
+from medtune.benchmarks.u2_bench.official.u2_score import u2_score
 from medtune.benchmarks.u2_bench.organ_named import Paired, majority
 from medtune.benchmarks.u2_bench.parsers import KINDS, family, parse, parse_number, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import ALL_RANGES, EXACT_WEIGHTS, TASKS, WEIGHTS

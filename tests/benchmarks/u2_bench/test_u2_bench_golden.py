@@ -22,7 +22,8 @@ from medtune.benchmarks.u2_bench.official.labels import (
     read_row,
     value_scores,
 )
-from medtune.benchmarks.u2_bench.official.rows import Ids, SetTables, official_means, official_score, u2_score
+from medtune.benchmarks.u2_bench.official.rows import Ids, SetTables, official_means, official_score
+from medtune.benchmarks.u2_bench.official.u2_score import u2_score
 from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, EXACT_WEIGHTS, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks

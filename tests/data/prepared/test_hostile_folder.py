@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from medtune.data.prepared.manifest import MANIFEST, MEDIA, QUESTIONS
-from medtune.data.prepared.question_rows import ORIGINS
+from medtune.data.prepared.origins import ORIGINS
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.tables import map_table
 from medtune.data.types import SPLITS

@@ -13,7 +13,8 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import MediaGroup, Prediction, Prompt, Request
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import plan_visits
-from medtune.eval.predictions.files import read_predictions, shard_path
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.predictions.shards import shard_path
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions, reply
 
 BUSI = find_benchmark("busi")

@@ -89,7 +89,7 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
         "model", "random", "majority", "question_prior", "constant_letter", "longest_option",
         "text_only", "prompt_leak", "blank_image", "other_image", "option_permutation", "permuted_accuracy",
         "stated_answer", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy",
-        "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "reply_words",
+        "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "reply_words", "cut_replies",
         "names_every_option",
     ]  # fmt: skip
     own = row(audit, "model")

@@ -14,8 +14,9 @@ import pytest
 
 from medtune.data.types import Interval
 from medtune.eval.audit.row import accuracy_row, flagged_if_level
+from medtune.eval.comparing.falls import falls
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
-from medtune.eval.comparing.verdict import falls, verdict
+from medtune.eval.comparing.verdict import verdict
 from medtune.eval.statistics import Floats, Numbers, patient_swaps
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval

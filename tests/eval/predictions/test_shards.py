@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from medtune.data.types import Prediction
-from medtune.eval.predictions.files import (
-    MERGED,
-    PredictionWriter,
-    format_line,
-    merge_shards,
-    read_predictions,
-    shard_path,
-    stored_predictions,
-)
+from medtune.eval.predictions.files import MERGED, format_line, read_predictions
+from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
 from tests.eval.answers import generated
 
 

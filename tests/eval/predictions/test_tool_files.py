@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.question_rows import read_origins
+from medtune.data.prepared.origins import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question

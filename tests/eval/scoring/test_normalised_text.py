@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from num2words import num2words
 
-from medtune.eval.scoring.parse_replies import normalised, same_text
+from medtune.eval.scoring.normalised_text import normalised, same_text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 from medtune.data.media.load import load_media, media_shape
-from medtune.data.media.volumes.read import axial_pictures
+from medtune.data.media.volumes.axial_pictures import axial_pictures
 from medtune.data.types import (
     MEDIA_MARK,
     Image,
@@ -32,9 +32,10 @@ from medtune.data.types import (
     VolumesAs,
 )
 from medtune.models.endpoint.client import EndpointError
+from medtune.models.endpoint.judge import EndpointJudge
 from medtune.models.endpoint.messages import data_urls, request_body, sampling, sent_shape, sent_sizes
 from medtune.models.endpoint.replies import CostCapError
-from medtune.models.endpoint.served import EndpointAnswerer, EndpointJudge
+from medtune.models.endpoint.served import EndpointAnswerer
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.media.videos.synthetic_videos import mp4, numbers
 from tests.data.media.volumes.synthetic_volumes import nifti

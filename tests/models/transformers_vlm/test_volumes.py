@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from medtune.data.media.masks import OF_CONSTRUCTION
+from medtune.data.media.volumes.axial_pictures import SLICES, VIDEO, axial_pictures
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask, write_nifti
 from medtune.data.media.volumes.geometry import affine_of
-from medtune.data.media.volumes.read import SLICES, VIDEO, axial_pictures, load_volume, read_volume
+from medtune.data.media.volumes.read import load_volume, read_volume
 from medtune.data.prepared.read import asked_organs, open_prepared
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
 from medtune.models.assemble import zoo_entry

@@ -26,7 +26,7 @@ CHEAP = {
     "model", "random", "majority", "question_prior", "constant_letter", "longest_option", "text_only", "prompt_leak",
     "red_box", "grey_histogram", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy",
     "question_prior_copy", "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "linear_probe",
-    "reply_words", "names_every_option",
+    "reply_words", "cut_replies", "names_every_option",
 }  # fmt: skip
 ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy", "stated_answer"}
 

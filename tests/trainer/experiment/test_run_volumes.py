@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from medtune.data.media.volumes import cache, geometry
-from medtune.data.media.volumes.geometry import augment_volume
+from medtune.data.media.volumes.augment import augment_volume
 from medtune.data.types import Volume
 from medtune.eval.results.metrics_file import read_metrics
 from medtune.models.media_reader import MediaReader

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from medtune.data import catalog
 from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.contract import Model
+from medtune.models.tuning.quantize import quantize_language, set_types
+from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.runnable import adapted_as_stages_say
 from medtune.trainer.plan.devices import GB, Devices, on_devices
 from medtune.trainer.plan.missing import change_that_fits, is_accepted, missing_memory, plan_table
 from medtune.trainer.plan.plan import Plan, Planner, Sizes
@@ -97,6 +102,28 @@ def test_small_models_need_no_gpu_and_large_ones_do() -> None:
     large = replace(planned.plan, parameters=7_000_000_000)
     said = missing_memory(large, planned.recipe, planned.entry, cpu, planned.planner) or ""
     assert "no GPU here" in said
+
+
+@pytest.mark.parametrize("settings", [(), ("model.language_bits=4",)], ids=str)
+def test_a_model_that_is_there_already_is_planned_with_and_not_built_again(settings: tuple[str, ...]) -> None:
+    devices = _card(8 * GB)
+    recipe, entry = read_recipe("nano_busi_lora", settings), zoo_entry("nano_pocket")
+    built: list[int] = []
+    model = entry.skeleton(recipe.model)
+    if settings:
+        quantize_language(model, precision=recipe.train.precision, device=torch.device("meta"))
+    adapted_as_stages_say(recipe, model)
+    set_types(model, recipe.train.precision)
+
+    def skeleton(loading: Loading = DEFAULT, /) -> Model:
+        built.append(1)
+        return entry.skeleton(loading)
+
+    counting = replace(entry, skeleton=skeleton)
+    alone = Planner(counting, SIZES).plan(recipe, devices)
+    number = len(built)
+    assert Planner(counting, SIZES, adapted=(recipe, model)).plan(recipe, devices) == alone
+    assert len(built) - number == number - 1
 
 
 def test_a_phase_of_which_a_part_is_not_known_may_fit() -> None:

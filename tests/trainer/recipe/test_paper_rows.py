@@ -12,7 +12,7 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.scoring.score_prepared import why_unlike_published
+from medtune.eval.scoring.standing import why_unlike_published
 from medtune.eval.scoring.tables import Table
 from medtune.eval.studies.cells import StudyAnswers, StudyCell, study_cells
 from medtune.eval.studies.published import Answers, PublishedColumn

@@ -45,7 +45,16 @@ STAGES: Mapping[str, tuple[LossSettings, ReplySettings]] = {
 class _PaidByItsWords(WeighedRewards):
     """Pays by the characters of a reply, so that any two draws are paid differently."""
 
-    def of(self, member: int, question: Question, prediction: Prediction, *, num_tokens: int, most: int) -> Paid:
+    def of(
+        self,
+        member: int,
+        question: Question,
+        prediction: Prediction,
+        *,
+        num_tokens: int,
+        most: int,
+        verdict: str | None = None,
+    ) -> Paid:
         text = prediction.text or ""
         drawn = DrawnReply(text, None, 0.0, num_tokens, most, has_ended=True)
         return Paid(sum(ord(each) * place for place, each in enumerate(text, 1)) % 97 / 97, {}, drawn)

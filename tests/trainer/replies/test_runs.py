@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from medtune.eval.results.draws import read_draws
 from medtune.trainer.commands.cli import main
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.soak import in_suites
@@ -72,6 +73,20 @@ def test_a_run_over_draws_tells_what_they_were_paid(one_device: Path, curve: Cur
     assert curve(one_device, "train/draws_per_s")[0] > 0
 
 
+def test_the_same_questions_are_drawn_to_before_and_after(one_device: Path) -> None:
+    draws = read_draws(one_device)
+    asked = {step: [each.question_id for each in draws if each.step == step] for step in (0, 4)}
+    steps = sorted({each.step for each in draws})
+    assert (steps[0], steps[-1], len(draws)) == (0, 4, len(steps) * 4 * 3)
+    assert asked[0] == asked[4]
+    assert len(set(asked[0])) == 4
+    assert {each.reply for each in draws if each.step == 0} != {each.reply for each in draws if each.step == 4}
+    page = (one_device / "report.html").read_text("utf-8")
+    assert "Draws to the same questions" in page
+    assert "What a draw was paid" in page
+    assert f"({sum(each.reply == draws[0].reply for each in draws[:3])})" in page
+
+
 @pytest.mark.parametrize(
     "strategy",
     in_suites(("fsdp", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"), slow=("fsdp",)),
@@ -84,6 +99,7 @@ def test_two_devices_draw_and_learn_what_one_does(
     assert curve(out, "reward/total") == pytest.approx(curve(one_device, "reward/total"), abs=1e-12)
     assert curve(out, "train/loss") == pytest.approx(curve(one_device, "train/loss"), abs=1e-6)
     assert weights_apart(out, one_device) < 1e-6
+    assert read_draws(out) == read_draws(one_device)
 
 
 @pytest.mark.parametrize("step", in_suites(range(1, 11), slow=(5,)))
@@ -99,6 +115,7 @@ def test_a_run_that_was_killed_draws_and_learns_the_same(
     assert same_weights(whole, killed)
     for name in ("reward/total", "reward/kl", "train/loss"):
         assert curve(killed, name) == curve(whole, name), name
+    assert read_draws(killed) == read_draws(whole)
 
 
 @pytest.mark.slow

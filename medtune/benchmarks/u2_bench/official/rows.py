@@ -1,7 +1,5 @@
 """Computes a model's row of Table 1 as the official scripts would, from medtune's questions and the raw replies.
 
-Computes the U2-Score: the mean of each task over its data sets, and the weighted sum of these means.
-
 The official code has an error in how it reads the ids of data sets; the score is computed with and without it.
 
 Source: Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
@@ -31,9 +29,10 @@ from medtune.benchmarks.u2_bench.official.labels import (
     read_row,
     value_scores,
 )
+from medtune.benchmarks.u2_bench.official.u2_score import TaskMeans, u2_score
 from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
 from medtune.benchmarks.u2_bench.table1_row import Row, by_set
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT, WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT
 from medtune.data.types import Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts
@@ -80,46 +79,6 @@ class SetTables:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMeans:
-    """The means of the tasks by the official aggregator.
-
-    A task without results has the mean 0. This also holds for the RMSE of values, for which 0 is the best result.
-    """
-
-    diag_acc: float
-    diag_f1: float
-    vra_acc: float
-    vra_f1: float
-    ll_acc: float
-    od_acc: float
-    kd_acc: float
-    cve_rmse: float
-    cve_tol: float
-    rg_bleu: float
-    cg_bleu: float
-    has_values: bool
-
-    @property
-    def terms(self) -> dict[str, float]:
-        """The term of each task in the score before clipping: an accuracy, 1 - RMSE for values, BLEU-4 for texts."""
-        return {
-            "DD": self.diag_acc,
-            "VRA": self.vra_acc,
-            "LL": self.ll_acc,
-            "OD": self.od_acc,
-            "KD": self.kd_acc,
-            "CVE": 1 - self.cve_rmse,
-            "RG": self.rg_bleu / 100,
-            "CG": self.cg_bleu / 100,
-        }
-
-    @property
-    def earned_terms(self) -> dict[str, float]:
-        """The same as `terms`, but the term of values is 0, not 1, if there are no results for values."""
-        return self.terms if self.has_values else {**self.terms, "CVE": 0.0}
-
-
 def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
     """Returns the task means of the official aggregator.
 
@@ -148,18 +107,6 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
         cg_bleu=mean(tables.text, "CG", 0),
         has_values=any(math.isfinite(rmse) for _, rmse, _ in tables.values),
     )
-
-
-def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS) -> float:
-    """Returns the weighted sum of the tasks' terms, each clipped to [0, 1].
-
-    The printed weights sum to 1. They differ from the shares of cases that the paper's formula asks for; those are in
-    `tasks_and_sets.EXACT_WEIGHTS`.
-
-    >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
-    0.5
-    """
-    return math.fsum(weights[task] * min(1.0, max(0.0, term)) for task, term in terms.items())
 
 
 def official_score(means: TaskMeans) -> float:

@@ -98,7 +98,7 @@ def overlaid(id_: str, title: str, traces: Mapping[str, Sequence[CurvePoint]]) -
     if not known:
         return None
     drawn = [
-        Trace(f"s{place}", name, _running_mean(points, max(1, len(points) // 20)))
+        Trace(f"s{place}", name, running_mean(points, max(1, len(points) // 20)))
         for place, (name, points) in enumerate(known[:MAX_LINES], start=1)
     ]
     desc = "; ".join(f"{trace.title}: {plain(trace.points[-1].value)} at the end" for trace in drawn)
@@ -158,7 +158,7 @@ def _with_mean(id_: str, title: str, points: Sequence[CurvePoint]) -> LineChart 
     if len(points) < 2:
         return None
     window = max(1, len(points) // 20)
-    means = _running_mean(points, window)
+    means = running_mean(points, window)
     traces = [Trace("raw" if window > 1 else "mean", "", _thinned(points))]
     traces += [Trace("mean", "", _thinned(means))] if window > 1 else []
     smooth = f" The thick line is the mean of the last {window} steps." if window > 1 else ""
@@ -253,7 +253,8 @@ def _step_ticks(steps: Sequence[int], across: AxisSpan) -> tuple[Tick, ...]:
     return tuple(Tick(across(step), f"{step:,}") for step in wanted)
 
 
-def _running_mean(points: Sequence[CurvePoint], window: int) -> list[CurvePoint]:
+def running_mean(points: Sequence[CurvePoint], window: int) -> list[CurvePoint]:
+    """Returns at each point the mean of the last `window` values."""
     means = []
     for end, point in enumerate(points, start=1):
         part = points[max(0, end - window) : end]

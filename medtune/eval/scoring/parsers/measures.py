@@ -31,7 +31,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -103,7 +103,7 @@ _STATED = re.compile(
     r"(?:about|around|approximately|roughly|etwa|environ|circa|unos)?\s*\Z"
 )
 _SPREAD = re.compile(r"\(?\s*(?:±|\+/-|\+-)\s*[\d.,]+\s*\)?")
-_BEFORE = re.compile(
+_BEFORE = (
     rf"(?:(?<![a-zμ\d])(?P<unit>{NAME})|[(\[](?P<boxed>{NAME})(?:(?:\^)?(?P<digit>[23]))?[)\]])[)\]\"']*\s*"
     r"(?:values?\s*)?(?:[=:≈~]|\b(?:is|of|ist|est|es|e)\b|为|是)+\s*[\"']?\s*(?:about\s*|[=:≈~]\s*)?\Z"
 )
@@ -344,10 +344,15 @@ class _InFront(NamedTuple):
     label: re.Match[str] | None
 
 
+@cache
+def _before() -> re.Pattern[str]:
+    return re.compile(_BEFORE)
+
+
 @lru_cache(maxsize=256)
 def _in_front(before: str) -> _InFront:
     # A reply that is long repeats itself.
-    return _InFront(_BEFORE.search(before), _BOUND.search(before), _DENIED.search(before), _LABEL.search(before))
+    return _InFront(_before().search(before), _BOUND.search(before), _DENIED.search(before), _LABEL.search(before))
 
 
 def _quantities(text: str, asked: str) -> list[_Quantity]:

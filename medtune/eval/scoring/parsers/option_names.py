@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.units import NAME
@@ -34,7 +35,7 @@ _INTERVAL = re.compile(
     r"(?:between )?(?P<first>\d+)(?: ?(?:-|–|to|and) ?(?P<last>\d+)|"
     r"(?P<open> or more| and more| or greater| and above|\+))?)(?: (?P<unit>\w+))?"
 )
-_HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
+_HAS_UNIT = rf"\d\s*(?:{NAME})"
 _DOUBT = re.compile(
     r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|exclud\w+|absent|low|"
     r"history|rules?|wrong|incorrect|false|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|"
@@ -99,6 +100,11 @@ def named(reply: str, options: tuple[str, ...]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+@cache
+def _has_unit() -> re.Pattern[str]:
+    return re.compile(_HAS_UNIT)
+
+
 def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
     intervals = {option: found for option in options if (found := _INTERVAL.fullmatch(option))}
     if len(intervals) < len(options):
@@ -108,7 +114,7 @@ def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
     if told and told["unit"] == unit:
         low, high = _bounds(told)
     else:
-        number = None if unit is None and _HAS_UNIT.search(reply) else read_measure(reply, unit)
+        number = None if unit is None and _has_unit().search(reply) else read_measure(reply, unit)
         if number is None:
             return set()
         low, high = number, number

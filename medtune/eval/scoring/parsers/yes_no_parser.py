@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.data.types import Question
-from medtune.eval.scoring.parse_replies import normalised, same_text
+from medtune.eval.scoring.normalised_text import normalised, same_text
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import (

@@ -12,7 +12,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 
 from medtune.data import catalog
 from medtune.data.media.load import Shape
-from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.media.volumes.axial_pictures import AxialPictures, axial_pictures
 from medtune.data.types import Sampling, Size
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import PARTS, Assembled, Model

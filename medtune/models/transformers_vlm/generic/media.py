@@ -8,7 +8,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.volumes.read import AxialPictures
+from medtune.data.media.volumes.axial_pictures import AxialPictures
 from medtune.data.types import Image, Media, Sampling, Video, Volume, require_kind
 from medtune.models.transformers_vlm.conversation import Asked, Conversations, Medium, as_image, as_video
 from medtune.models.transformers_vlm.family import Pixels

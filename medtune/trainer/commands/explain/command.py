@@ -10,7 +10,8 @@ from medtune.eval.benchmark import Evidence
 from medtune.eval.explaining.numbers import GAIN, PHASES, explained, find_number, number_lines, numbers_of
 from medtune.eval.explaining.questions import answer_lines, asked_lines
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.files import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.report.run_data import read_run
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json

@@ -15,8 +15,10 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef
-from medtune.eval.benchmark import Benchmark, PublishedNumber
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
+from medtune.eval.published import PublishedNumber
+from medtune.eval.results.draws import ShownDraw
 from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
@@ -125,6 +127,7 @@ class Dashboard(WandbLogger):
         self._facets = facets
         self._defined: set[str] = set()
         self._groups: list[list[object]] = []
+        self._draws: list[list[object]] = []
 
     @property
     def is_offline(self) -> bool:
@@ -208,6 +211,22 @@ class Dashboard(WandbLogger):
         self.experiment.log({**panels, STEP: step})
         shown = f"{len(rows)} of {len(scores.rows)} questions, evenly over the tasks"
         self.experiment.config.update({"cases_shown": {name: shown}}, allow_val_change=True)
+
+    @rank_zero_only
+    def show_draws(self, draws: Sequence[ShownDraw], *, step: int) -> None:
+        """Logs replies that were drawn to the same few questions; their texts only where texts may be sent."""
+        import wandb
+
+        columns = ["step", "question", "answer", "reply", "read", "score", "paid"]
+        self._draws += [
+            [each.step, *(self._text(text) for text in (each.question, each.answer, each.reply, each.read)), each.score,
+             each.paid]
+            for each in draws
+        ]  # fmt: skip
+        self.experiment.log({"reward/draws": wandb.Table(columns=columns, data=self._draws), STEP: step})
+
+    def _text(self, text: str | None) -> str | None:
+        return text if self._images or text is None else cases.WITHHELD
 
     @rank_zero_only
     def show_results(

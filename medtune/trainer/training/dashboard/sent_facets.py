@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from medtune.data.types import AnswerKind, Provenance
-from medtune.eval.benchmark import MARKS, Benchmark
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.published import MARKS
 from medtune.trainer.recipe.schema import LogBlock
 
 _KINDS = frozenset({*get_args(AnswerKind), "labels"})

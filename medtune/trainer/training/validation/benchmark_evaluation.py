@@ -35,7 +35,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.python_function import AnswerFunction, as_answerer
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.data_label import NOT_RECORDED, label_of
-from medtune.eval.predictions.files import PredictionWriter, shard_path
+from medtune.eval.predictions.shards import PredictionWriter, shard_path
 from medtune.eval.report.write import write_report
 from medtune.eval.results.build import phase_text
 from medtune.eval.scoring.score import PhaseScores

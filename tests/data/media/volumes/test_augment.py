@@ -16,8 +16,9 @@ from medtune.data.media.augment import (
     group_by_allowed_changes,
 )
 from medtune.data.media.images import RED, draw_box
+from medtune.data.media.volumes.augment import augment_volume, mirrored, moved, regreyed
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
-from medtune.data.media.volumes.geometry import augment_volume, mirrored, moved, regreyed, reoriented
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question, Video, Volume
 

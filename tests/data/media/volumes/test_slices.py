@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from medtune.data.media.volumes.axial_pictures import SLICE, SLICES, VIDEO, axial_pictures
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of, reoriented
-from medtune.data.media.volumes.read import SLICE, SLICES, VIDEO, axial_pictures, load_volume, read_volume, volume_grid
+from medtune.data.media.volumes.read import load_volume, read_volume, volume_grid
 from medtune.data.types import MediaRef, Size, Volume
 
 ORIENTATIONS = ("LPS", "RAS", "LPI", "SAR", "PIR")

@@ -17,14 +17,8 @@ from PIL import ImageDraw, ImageFilter
 from scipy.fft import dctn
 
 from medtune.data.prepared import lookalikes
-from medtune.data.prepared.lookalikes import (
-    MAX_DISTANCE,
-    MIN_SPAN,
-    lookalike_groups,
-    nearest_lookalikes,
-    pairs_across,
-    perceptual_hash,
-)
+from medtune.data.prepared.lookalikes import MAX_DISTANCE, MIN_SPAN, lookalike_groups, nearest_lookalikes, pairs_across
+from medtune.data.prepared.perceptual_hash import perceptual_hash
 
 # Few bits, so that many pairs look alike and chains come about.
 LOOKS = st.dictionaries(st.text("abc", min_size=1, max_size=4), st.integers(0, 255), max_size=30)

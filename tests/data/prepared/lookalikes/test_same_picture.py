@@ -15,7 +15,7 @@ from bench.measuring.alike.scans import CHANGES, chest_like
 from medtune.data import progress
 from medtune.data.prepared import same_picture
 from medtune.data.prepared.alike_details import MOST_TRIED
-from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.prepared.perceptual_hash import perceptual_hash
 from medtune.data.prepared.same_picture import same_pictures
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable

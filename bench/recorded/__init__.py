@@ -1,0 +1,1 @@
+"""What the files in docs/bench say, and which code they were measured on."""
