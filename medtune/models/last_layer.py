@@ -41,7 +41,7 @@ def read_alone(decoder: nn.Module, row_T: Tensor, place_T: Tensor) -> Iterator[N
     before = [module.__dict__.get("forward") for module in changed]
     try:
         for module in changed:
-            module.forward = _at(row_R, place_R, module.forward)  # type: ignore[method-assign]
+            module.forward = _at(row_R, place_R, module.forward)
         yield
     finally:
         for module, forward in zip(changed, before, strict=True):

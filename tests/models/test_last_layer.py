@@ -63,9 +63,14 @@ def test_the_tokens_that_are_read_are_taken_out_once_each() -> None:
     states_BLE = torch.randn(2, 9, 4, requires_grad=True)
     mlp: Any = decoder.layers[1].mlp
     plain_BLE = mlp(states_BLE)
-    products = []
+    products: list[int] = []
     linear = mlp.forward
-    mlp.forward = lambda x: products.append(x.shape[:2].numel()) or linear(x)
+
+    def counted(states: torch.Tensor) -> Any:
+        products.append(states.shape[:2].numel())
+        return linear(states)
+
+    mlp.forward = counted
     row_T, place_T = torch.tensor([1, 0, 1]), torch.tensor([3, 8, 3])
     with read_alone(decoder, row_T, place_T):
         made_BLE = mlp(states_BLE)

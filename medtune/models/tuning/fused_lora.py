@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 _ADAPTER = "default"
 
 
-class FusedLinear(Linear):
+class FusedLinear(Linear):  # type: ignore[misc]
     """peft's layer, which computes otherwise where weights in float32 lie in the host's memory and the adapter learns.
 
     Everywhere else it is peft's own.
@@ -76,7 +76,7 @@ class _Fused(torch.autograd.Function):
         return made_NY.reshape(*x.shape[:-1], -1)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         seen_NX, inner_NR, weight_YX, a_RX, b_YR = ctx.saved_tensors
         gradient_NY = gradients[0].reshape(-1, gradients[0].shape[-1])

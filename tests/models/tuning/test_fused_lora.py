@@ -49,11 +49,16 @@ def test_outputs_and_gradients_are_those_of_peft(bias: bool, dropout: float, mon
         assert torch.allclose(each, theirs[name], rtol=1e-5, atol=1e-4), name
     layer.scaling["default"] *= 2
     assert not torch.allclose(_passed(layer, plain=False)["x"], mine["x"], atol=1e-2), "the scale is read"
-    passed = []
+    passed: list[float] = []
     apply = fused_lora._Fused.apply
-    monkeypatch.setattr(fused_lora._Fused, "apply", lambda *given: passed.append(1) or apply(*given))
+
+    def noted(*given: Any) -> Any:
+        passed.append(given[-1])
+        return apply(*given)
+
+    monkeypatch.setattr(fused_lora._Fused, "apply", noted)
     _passed(layer, plain=False)
-    assert passed
+    assert passed == [6.0], "once, with the doubled scale"
 
 
 def test_where_weights_are_narrow_or_learn_themselves_peft_computes(monkeypatch: pytest.MonkeyPatch) -> None:
