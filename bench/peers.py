@@ -20,8 +20,8 @@ from bench.measuring.peers_qwen import write_peers_model
 from medtune.data.types import Reading
 
 TRAININGS = (
-    TrainingCase(questions=1, images=8, visual_tokens=64, target=1.3),
-    TrainingCase(questions=1, images=8, visual_tokens=256, target=1.3),
+    TrainingCase(questions=1, images=8, visual_tokens=64, target=1.35),
+    TrainingCase(questions=1, images=8, visual_tokens=256, target=1.55),
     TrainingCase(questions=8, images=1, visual_tokens=64, target=4.0),
     TrainingCase(questions=8, images=1, visual_tokens=256, target=4.0),
     TrainingCase(questions=12, images=1, visual_tokens=64, target=4.0),

@@ -19,6 +19,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from medtune.models.attention import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, Reading
 from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named
+from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
@@ -124,7 +125,8 @@ class VisionLanguageModel(Model):
 
     def forward(self, rows: PackedRows, tokens_MNE: Tensor | None, reading: Reading = Targets.read) -> Any:
         """Returns what `reading` makes of the target tokens; logits are computed only for these, a few at a time."""
-        hidden_BLE = self._hidden(rows, tokens_MNE, None)
+        with read_alone(self.language.get_decoder(), rows.target_row_T, rows.target_place_T):
+            hidden_BLE = self._hidden(rows, tokens_MNE, None)
         read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
         return reading(Targets([OfStates(self.language, read_TE, rows.target_id_T, rows.target_sequence_T)]))
 

@@ -21,6 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from medtune.models.attention import take_columns
 from medtune.models.contract import Encoded, Model, Reading, root_of
 from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named, on_device
+from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
@@ -121,16 +122,18 @@ class TransformersVlm(Model):
         return reading(Targets([self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]))
 
     def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> OfStates:
-        hidden_BLE = self._hidden(step.part(chosen), encoded, None)
-        if len(chosen) == len(step.spans):
-            read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
-            return OfStates(self.whole, read_TE, rows.target_id_T, rows.target_sequence_T)
-        number_B = torch.full((len(step.spans),), -1, device=rows.target_row_T.device)
-        number_B[chosen] = torch.arange(len(chosen), device=number_B.device)
-        row_T = number_B[rows.target_row_T]
-        mine_T = row_T >= 0
-        read_TE = hidden_BLE[row_T[mine_T], rows.target_place_T[mine_T]]
-        return OfStates(self.whole, read_TE, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
+        row_T, place_T, id_T, sequence_T = (
+            rows.target_row_T, rows.target_place_T, rows.target_id_T, rows.target_sequence_T
+        )  # fmt: skip
+        if len(chosen) < len(step.spans):
+            number_B = torch.full((len(step.spans),), -1, device=row_T.device)
+            number_B[chosen] = torch.arange(len(chosen), device=number_B.device)
+            number_T = number_B[row_T]
+            mine_T = number_T >= 0
+            row_T, place_T, id_T, sequence_T = (each[mine_T] for each in (number_T, place_T, id_T, sequence_T))
+        with read_alone(language_model(self.whole), row_T, place_T):
+            hidden_BLE = self._hidden(step.part(chosen), encoded, None)
+        return OfStates(self.whole, hidden_BLE[row_T, place_T], id_T, sequence_T)
 
     def _hidden(self, step: Step, encoded: Encoded | None, cache: Cache | None) -> Tensor:
         if encoded is None and any(step.spans):

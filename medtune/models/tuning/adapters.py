@@ -42,6 +42,8 @@ _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))")
 def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
     from peft import LoraConfig, inject_adapter_in_model
 
+    from medtune.models.tuning.fused_lora import fuse
+
     adapted = False
     for root in model.part_roots[part]:
         names = linear_names(model, part, root)
@@ -69,7 +71,8 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             # Adapters without values are given none first: drawing them takes half the time of a plan.
             without_values = not stacks and any(weight.is_meta for weight in weights)
             inject_adapter_in_model(config, model.get_submodule(root), low_cpu_mem_usage=without_values)
-        for _, layer in adapted_modules(model.get_submodule(root)) if stacks else ():
+        for _, layer in adapted_modules(model.get_submodule(root)):
+            fuse(layer)
             if adapts_stack(layer):
                 # peft has drawn these in the type of the stack, whatever `compute_dtype` says.
                 layer.lora_A.float(), layer.lora_B.float()
@@ -139,9 +142,9 @@ def merged(model: nn.Module) -> Iterator[None]:
 
 
 def _merges(layer: Any) -> bool:
-    from peft.tuners.lora.layer import Linear
+    from medtune.models.tuning.fused_lora import FusedLinear
 
-    if type(layer) is not Linear or type(layer.get_base_layer()) is not nn.Linear or layer.lora_variant:
+    if type(layer) is not FusedLinear or type(layer.get_base_layer()) is not nn.Linear or layer.lora_variant:
         return False
     exact = all(is_on_the_host(each) and each.dtype == torch.float32 for each in layer.parameters())
     return exact and not layer.get_base_layer().weight.requires_grad and not (layer.disable_adapters or layer.merged)
