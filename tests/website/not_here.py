@@ -33,8 +33,8 @@ TABLE = (
     NotHere(r"model\.language_bits=4", "bitsandbytes quantises on a GPU; tests/trainer/precision does so on CPUs"),
     NotHere(r"^medtune eval endpoint_", SERVER),
     NotHere(r"^medtune compare .*endpoint_", "one of the runs is of a server; two runs are compared on other pages"),
-    NotHere(r"--scale pocket", "it trains for half an hour; tests/trainer/studies makes the rows small", ("--dry",)),
-    NotHere(r"^medtune reproduce (?!.*--dry)", "it trains large models; what each needs is listed here", ("--dry",)),
+    NotHere(r"--scale pocket", "it trains for half an hour; tests/trainer/studies makes the rows small"),
+    NotHere(r"^medtune reproduce (?!.*--dry)", "it trains large models; the page's first command lists what they need"),
     NotHere(r"early_stopping", "200 steps with the tiny model take twelve seconds; here it is seven", (
         "--set", "train.max_steps=7")),
     NotHere(r"projector=vocabulary", "the example of BUSI asks no question 20 times; the simulation does", (
