@@ -33,7 +33,9 @@ PEAKS: tuple[tuple[str, float], ...] = (
 
 Names are looked for in this order, as whole words.
 
-Source: NVIDIA's data sheets of these GPUs (Tensor Core, BFLOAT16 or FP16; halved where they state it with sparsity).
+Source: NVIDIA's data sheets of these GPUs (Tensor Core, BFLOAT16 or FP16; halved where they state it with sparsity), as
+tables of others quote them: winston-zhang-orz/gpu-specs and astroC86/gpu-datasheet for H100, H200, A100, L40S, L4, A40,
+A10, V100 and T4. The sheets themselves were not at hand.
 """
 IN_16_BITS: tuple[Precision, ...] = ("bf16-mixed", "16-mixed")
 
