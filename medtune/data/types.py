@@ -205,15 +205,16 @@ class Question:
         media_id: The id of the media items that are shown, with their drawn boxes; questions that share it form one
             group.
         text: The question itself. Where it or an earlier turn holds `MEDIA_MARK`, each mark is the place of one item.
-        options: The answers to choose from, in the shuffled order that is shown; empty for free text.
+        options: The answers to choose from, in the order that is shown, which most sources shuffle; empty for free
+            text.
         answer: The true answer; one of `options` where there are options.
         answer_kind: The form of the answer.
         patient_id: The patient, which is the unit of splitting and of intervals; a keyed hash in prepared folders.
         facets: The properties by which scores are broken down, e.g. {"task": "diagnosis"}.
         unit: The unit of a number, e.g. "mm"; None for other kinds of answers.
         split: The split; None until splits are assigned.
-        printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps;
-            of a number also its "tolerance".
+        printed: Further texts of the row by name: those that official prompts print verbatim, a number's "tolerance",
+            the worse reply of a pair ("rejected"), and what belongs to labels.
         turns: The turns of the conversation before this question, in their order; empty for a question by itself.
         language: The language of what a prompt adds to the question, by the codes of `medtune.data.languages`.
     """
@@ -374,7 +375,8 @@ class Score:
         value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance
             before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
-        ci95: The 95 % interval, with patients as clusters; None where there are no questions.
+        ci95: The 95 % interval, with patients as clusters; None where there are no questions, where the value is no
+            finite number, or where the interval would have no width.
         unparsable: The number of replies from which no answer could be read, in all passes; they count as wrong.
         unscored: The number of questions with a free answer that still needs a judge's verdict. They count as neither
             right nor wrong and are in none of the other numbers.

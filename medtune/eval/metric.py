@@ -6,8 +6,7 @@ Accuracy, an error in millimetres, a Dice score and corpus BLEU are all written 
 statistic is made by `mean_of_rows` where each reply has a number of its own, by `sums_of_rows` where a few counts per
 reply are added up and a formula gives the value (RMSE, corpus BLEU), and by `recomputed` from any function of the
 replies. The first two give intervals of 400,000 questions in about a second; the third computes the function anew
-without each patient and each reply, at most 500 of each. Nothing outside this file needs to know which of them a metric
-uses.
+without each patient and each reply, at most 500 of each.
 """
 
 from __future__ import annotations

@@ -16,9 +16,13 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from medtune.models.placing import placed
+from medtune.models.tuning.plan import PartName
 
 MOST_BYTES = 2 * 2**30
 """The features that a process keeps in the host's memory where no recipe says how much (our own choice)."""
+
+_DROPPED = ("p", "drop_prob", "dropout", "attention_dropout", "dropout_p")
+"""The attributes in which modules of torch, timm and transformers hold the share that they drop."""
 
 Kept = tuple[Tensor, ...]
 """What is kept of one media item."""
@@ -152,7 +156,17 @@ def can_keep(weights: Iterable[Tensor], kept: KeptFeatures, model: nn.Module) ->
     if learn:
         # Strategies change the weights that learn in ways that no version counts.
         return not (torch.is_grad_enabled() or training or torch.distributed.is_initialized())
-    return kept.in_training or not training
+    return not training or (kept.in_training and not drops(model))
+
+
+def drops(model: nn.Module) -> bool:
+    """Returns whether what would be kept draws other numbers in each training step: dropout, or layers left out."""
+    parts: Sequence[PartName] = getattr(model, "kept_parts", ())
+    roots = [root for part in parts for root in getattr(model, "part_roots", {})[part]]
+    modules = (each for name, each in model.named_modules() if any(f"{name}.".startswith(f"{root}.") for root in roots))
+    return any(
+        isinstance(share := getattr(module, name, None), float) and share > 0 for module in modules for name in _DROPPED
+    )
 
 
 def on_device(kept: Kept, device: torch.device) -> Kept:

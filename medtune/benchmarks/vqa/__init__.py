@@ -4,9 +4,8 @@ Which metrics there are, and which is primary, follows from the questions of the
 is known about the pictures, so training never changes them (`allowed_changes` keeps its default, which allows no
 change). docs/scores.md says how answers are read and compared.
 
-Source: the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published benchmark.
-
-The metrics of anybody's own questions; which of them are there, and which is primary, follows the questions.
+Source: tables, and the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published
+benchmark.
 
 The primary metric is the first one that is about any question of the split:
 

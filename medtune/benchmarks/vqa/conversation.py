@@ -1,4 +1,7 @@
-"""Turns a conversation about media into questions: one for each answer of the assistant, with the turns before it."""
+"""Turns a conversation about media into questions: one for each answer of the assistant, with the turns before it.
+
+A row of a plain table is a conversation of one question; what kind of answer it has is decided here, too.
+"""
 
 import ast
 import math

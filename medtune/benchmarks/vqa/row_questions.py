@@ -131,6 +131,7 @@ class RowReader:
         return patient
 
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
+        """Returns the question with its answer; `of_one_kind` may change the kind once all rows are read."""
         if columns := self._label_columns(row, is_last=is_last):
             return read_labels(row, question, columns, self._options(row), self.said)
         if self.classes and not self.said.unanswered:

@@ -42,7 +42,8 @@ SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 class LevelGain:
     """The gain on some of the questions.
 
-    A question that was asked in several passes is counted as right if more than half of the answers are.
+    Where questions were asked in several passes, the value, its interval and its p value are of the mean over the
+    passes. The four counts and McNemar's test count a question as right if more than half of its answers are.
     """
 
     value: float  # Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.

@@ -76,7 +76,7 @@ def open_recall() -> Metric:
     0.5
 
     Source: Open-set recall of LLaVA-Med (Li et al. 2023, https://arxiv.org/abs/2306.00890, section 5.2), with the
-    normalisation of `medtune.eval.scoring.parse_replies` and each word counted as often as it stands.
+    normalisation of `medtune.eval.scoring.normalised_text` and each word counted as often as it stands.
     """
     return Metric(mean_of_rows(lambda row: token_recall(row.parsed or "", row.question.answer)), covers=is_open)
 

@@ -5,11 +5,10 @@ leave out a patient is to subtract the patient's counts. An interval over 400,00
 second.
 Processes need not exchange any state, because everything is computed from the gathered predictions.
 
-Averages a statistic over passes, in which a model answered the same questions several times.
-
-Each pass is scored as a whole, so that a metric which is no mean over questions, such as macro F1, is the mean of what
-a single pass would give. An interval of this mean needs nothing more than one of a single pass: a patient that is left
-out goes with all its replies, and the mean over its passes varies by the patient and by the noise of the replies.
+Where a model answered the same questions several times, each pass is scored as a whole, so that a metric which is no
+mean over questions, such as macro F1, is the mean of what a single pass would give. An interval of this mean needs
+nothing more than one of a single pass: a patient that is left out goes with all its replies, and the mean over its
+passes varies by the patient and by the noise of the replies.
 
 Source: Davison & Hinkley 1997, "Bootstrap Methods and their Application", section 3.8: of nested samples, the outer
 units are resampled with replacement and the inner ones are kept, which has the right variance up to a factor of

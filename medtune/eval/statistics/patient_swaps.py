@@ -5,10 +5,8 @@ a patient are swapped together, and the metric itself is computed anew for each 
 
 Shapes: A arrangements, C clusters whose swap can change something, W columns of a `Sums`.
 
-McNemar's test of questions, p values that are adjusted for several tests, and p values as text.
-
-McNemar's test takes questions as independent. Where several questions are about one patient it finds a change where
-there is none far more often than its level says, so it decides nothing: `patient_swaps` has the test that decides.
+McNemar's test, which stands beside it, takes questions as independent. Where several questions are about one patient it
+finds a change where there is none far more often than its level says, so it decides nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence

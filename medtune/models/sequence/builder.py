@@ -72,7 +72,7 @@ class SequenceFamily(Protocol):
 
     @property
     def pad_id(self) -> int:
-        """The token that fills the shorter rows of a batch. It is masked, so no other token sees it."""
+        """The token that fills the shorter rows of a batch, masked so that no other sees it; for some a turn's end."""
         ...
 
     @property

@@ -16,6 +16,8 @@ from medtune.trainer.training.batches import LearntReplies, MicroBatch
 
 REPLIES, TOKENS, VOCABULARY = 3, 4, 11
 """The sizes of the pass that a loss is tried with."""
+LENGTHS = (1, 4, 2)
+"""The targets of the replies whose step is divided."""
 WITHIN = 1e-5
 """The largest allowed difference between a loss that is read at once and one that is read target by target."""
 
@@ -59,6 +61,29 @@ def its_numbers_are_the_same_however_many_targets_are_read_at_once(tried: TriedL
         )
 
 
+def its_share_is_the_same_however_a_step_is_divided(tried: TriedLoss) -> Iterator[str]:
+    """Tries replies of different lengths, in one pass and in two."""
+    if tried.batch.replies is not None:
+        return  # How draws are compared is not the loss's to say, and pairs are never divided.
+    number = sum(LENGTHS)
+    logits_TV = torch.randn(number, VOCABULARY, generator=torch.Generator().manual_seed(3))
+    id_T = torch.randint(VOCABULARY, (number,), generator=torch.Generator().manual_seed(4))
+
+    def share(first: int, last: int) -> float:
+        lengths = LENGTHS[first:last]
+        here = slice(sum(LENGTHS[:first]), sum(LENGTHS[:last]))
+        sequence_T = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+        batch = _pass_of(id_T[here], sequence_T, borrowed=0, step=(number, len(LENGTHS)))
+        return float(of_step(tried.loss, batch, Targets([of_logits(logits_TV[here], id_T[here], sequence_T)]))[1])
+
+    whole, divided = share(0, len(LENGTHS)), share(0, 1) + share(1, len(LENGTHS))
+    if abs(whole - divided) > WITHIN:
+        yield (
+            f"a step's loss is {whole:.6g} in one pass and {divided:.6g} in two; make each number of its own reply "
+            "alone, and divide by nothing that is counted over the pass"
+        )
+
+
 def _logits() -> Tensor:
     return torch.randn(REPLIES * TOKENS, VOCABULARY, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
@@ -73,15 +98,21 @@ def _targets(logits_TV: Tensor, *, at_once: bool) -> Targets:
 
 def tried_pass() -> MicroBatch:
     """Returns a pass of some replies, a row for each, of which the last is borrowed."""
-    sequence_T = torch.arange(REPLIES).repeat_interleave(TOKENS)
-    place_T = torch.arange(TOKENS).repeat(REPLIES)
     id_T = torch.randint(VOCABULARY, (REPLIES * TOKENS,), generator=torch.Generator().manual_seed(1))
+    sequence_T = torch.arange(REPLIES).repeat_interleave(TOKENS)
+    counted = REPLIES - 1
+    return _pass_of(id_T, sequence_T, borrowed=1, step=(counted * TOKENS, counted))
+
+
+def _pass_of(id_T: Tensor, sequence_T: Tensor, *, borrowed: int, step: tuple[int, int]) -> MicroBatch:
+    lengths = sequence_T.bincount().tolist()
+    place_T = torch.cat([torch.arange(each) for each in lengths])
+    ids_BL = torch.zeros(len(lengths), max(lengths), dtype=torch.int64).index_put((sequence_T, place_T), id_T)
     nothing = torch.zeros(0, dtype=torch.int64)
-    ids_BL = id_T.reshape(REPLIES, TOKENS)
     rows = PackedRows(
         ids_BL=ids_BL,
-        positions_BL=place_T.reshape(REPLIES, TOKENS),
-        columns_BCL=torch.zeros(REPLIES, 0, TOKENS, dtype=torch.int64),
+        positions_BL=torch.arange(max(lengths)).expand(ids_BL.shape),
+        columns_BCL=torch.zeros(len(lengths), 0, max(lengths), dtype=torch.int64),
         is_plain=True,
         media_BL=torch.zeros_like(ids_BL, dtype=torch.bool),
         media_S=nothing,
@@ -91,11 +122,16 @@ def tried_pass() -> MicroBatch:
         target_id_T=id_T,
         target_sequence_T=sequence_T,
     )
-    counted = REPLIES - 1
-    return MicroBatch(0, rows, None, counted * TOKENS, counted, REPLIES, counted, 0, ("a", "b"))
+    counted = len(lengths) - borrowed
+    names = tuple("abc"[:counted])
+    return MicroBatch(0, rows, None, step[0], step[1], len(lengths), counted, 0, names)
 
 
 LOSSES = Contract(
     opened_loss,
-    (its_numbers_are_finite_and_reach_the_model, its_numbers_are_the_same_however_many_targets_are_read_at_once),
+    (
+        its_numbers_are_finite_and_reach_the_model,
+        its_numbers_are_the_same_however_many_targets_are_read_at_once,
+        its_share_is_the_same_however_a_step_is_divided,
+    ),
 )

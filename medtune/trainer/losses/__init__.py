@@ -6,6 +6,8 @@ A module whose constant LEARNS_FROM is "draws" or "pairs" learns from the replie
 place of the true answers, and finds in `batch.replies` what is known of them; where its setting `beta` is above 0, the
 log-probabilities by the weights with which the stage began are among it.
 
+`FineTuning.training_step` calls `of_step` within the model's forward, and undoes what its strategy divides by.
+
 Shape legend: T target tokens, N replies.
 """
 

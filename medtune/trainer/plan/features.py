@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from medtune.data.types import MediaRef
 from medtune.models.contract import Model
+from medtune.models.kept_features import drops
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.plan.devices import GB
 from medtune.trainer.plan.plan import Plan
@@ -55,6 +56,8 @@ def why_not_in_training(recipe: Recipe, stage: Stage, model: Model, data: Opened
     how = stage.tuning.parts()
     if learning := [part for part in model.kept_parts if how[part].mode != "frozen"]:
         return f"{' and '.join(learning)} learn{'s' if len(learning) == 1 else ''}"
+    if drops(model):
+        return f"{' and '.join(model.kept_parts)} draw dropout"
     if data is None or recipe.train.group_questions is not None:
         return None
     counted = with_counted_epochs(recipe, [each.prepared for each in data.training_sets], limit=None)

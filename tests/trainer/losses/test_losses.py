@@ -174,6 +174,7 @@ _OF_CHUNK = "read.words(lambda logprobs_CV, id_C: logprobs_CV.mean(1) * len(id_C
         ("-read.logprobs().sum()", "", "one for each target token of the pass is wanted, (12,)"),
         ("0 * read.logprobs()", "", "the gradient of the loss is zero everywhere"),
         (_OF_CHUNK, "", "may make each number of its own row alone"),
+        ("read.logprobs() / len(read.id_T)", "", "in one pass and"),
         ("-read.logprobs()", ", *, weight", "the setting 'weight' of `loss` needs a type and a default"),
     ],
 )
