@@ -24,7 +24,7 @@ PARTS = {
     "kills": ("trainer/launch", "trainer/experiment"),
     "memory": ("trainer/plan", "trainer/volume_cache"),
     "precision": ("trainer/precision", "models/tuning"),
-    "commands": ("trainer", "api", "bench", "faults"),
+    "commands": ("trainer", "api", "bench", "faults", "website"),
     "twins": ("contracts", "models"),
     "simulations": ("eval",),
     "benchmarks": ("benchmarks", "data"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 _BY_TOKEN = ("mlp", "self_attn.q_proj", "self_attn.o_proj", "cross_attn.q_proj", "cross_attn.o_proj")
@@ -31,7 +32,7 @@ def read_alone(decoder: nn.Module, row_T: Tensor, place_T: Tensor) -> Iterator[N
         place_T: The place in its row.
     """
     layers: Any = getattr(decoder, "layers", None)
-    if layers is None or row_T.device.type != "cpu" or row_T.numel() == 0 or _recomputes(layers[-1]):
+    if layers is None or row_T.device.type != "cpu" or row_T.numel() == 0 or not _can_leave_out(layers[-1]):
         yield
         return
     # A place at which a tree branches is read for each branch.
@@ -50,8 +51,12 @@ def read_alone(decoder: nn.Module, row_T: Tensor, place_T: Tensor) -> Iterator[N
                 module.__dict__["forward"] = forward
 
 
-def _recomputes(layer: nn.Module) -> bool:
-    return layer.training and isinstance(layer, GradientCheckpointingLayer) and layer.gradient_checkpointing
+def _can_leave_out(layer: nn.Module) -> bool:
+    # A plan runs the layers of a GPU's pass without values, and no layer whole there may be a part here.
+    if any(isinstance(each, FakeTensor) for each in layer.parameters()):
+        return False
+    recomputes = isinstance(layer, GradientCheckpointingLayer) and layer.gradient_checkpointing
+    return not (layer.training and recomputes)
 
 
 def _draws(module: nn.Module) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from medtune.data import catalog
 from medtune.trainer.commands.cli import COMMANDS, main, parser
 from tests.packages.installed import ROOT
+from tests.soak import in_suites
 from tests.website.blocks import Block, blocks, inline, is_synopsis, pages, words
 from tests.website.desk import DRAWN, Desk, quick
 from tests.website.not_here import TABLE, not_here
@@ -24,6 +25,9 @@ ELSEWHERE = {
 """Pages whose listings need fixtures of their own, and the tests that execute them."""
 EVERY = {page: blocks(page) for page in pages()}
 RUN_HERE = [page for page in EVERY if page not in ELSEWHERE]
+WITH_BLOCKS = [page for page in RUN_HERE if any(block.kind in ("commands", "python") for block in EVERY[page])]
+DEAREST = {"docs/models.md", "docs/training.md"}
+"""Pages that train many models, a quarter of the time of all pages; the soak executes them."""
 COMMANDS_OF = {page: [each for block in EVERY[page] for each in block.commands] for page in EVERY}
 TYPED = [
     command
@@ -81,10 +85,7 @@ def checked(block: Block, folder: str, desk: Desk) -> None:
     assert main(["check", str(plugin)]) == 0, block.text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in RUN_HERE if any(b.kind in ("commands", "python") for b in EVERY[page])]
-)
+@pytest.mark.parametrize("page", in_suites(WITH_BLOCKS, slow=set(WITH_BLOCKS) - DEAREST))
 def test_the_blocks_of_a_page_run_one_after_another(page: str, desk: Desk) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in EVERY[page]:

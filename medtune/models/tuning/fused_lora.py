@@ -32,8 +32,9 @@ class FusedLinear(Linear):  # type: ignore[misc]
         seen = x if isinstance(dropout, nn.Identity) or not dropout.training else dropout(x)
         base: Any = self.get_base_layer()
         given = (base.weight, base.bias, self.lora_A[_ADAPTER].weight, self.lora_B[_ADAPTER].weight)
-        made: Tensor = _Fused.apply(x, None if seen is x else seen, *given, self.scaling[_ADAPTER])
-        return made
+        made_NY: Tensor = _Fused.apply(x, None if seen is x else seen, *given, self.scaling[_ADAPTER])
+        # What a function of one's own returns may not be changed in place where it is a view of something.
+        return made_NY.reshape(*x.shape[:-1], -1)
 
 
 def fuse(layer: nn.Module) -> None:
@@ -73,13 +74,13 @@ class _Fused(torch.autograd.Function):
         made_NY.addmm_(inner_NR, b_YR.t(), alpha=scale)
         ctx.save_for_backward(seen_NX, inner_NR, weight_YX, a_RX, b_YR)
         ctx.scale, ctx.drops, ctx.shape = scale, dropped is not None, x.shape
-        return made_NY.reshape(*x.shape[:-1], -1)
+        return made_NY
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         seen_NX, inner_NR, weight_YX, a_RX, b_YR = ctx.saved_tensors
-        gradient_NY = gradients[0].reshape(-1, gradients[0].shape[-1])
+        gradient_NY = gradients[0]
         of_inner_NR = gradient_NY @ b_YR
         of_inner_NR *= ctx.scale
         of_a_RX = of_inner_NR.t() @ seen_NX

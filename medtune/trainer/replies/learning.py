@@ -31,6 +31,8 @@ from medtune.trainer.replies.watched import FLAT, Watched
 from medtune.trainer.rewards import Paid, WeighedRewards
 from medtune.trainer.training.batches import LearntReplies, MicroBatch, packed, packing_of
 
+MOST_SHOWN = 4
+"""The draws to a question that are made to be looked at."""
 ROUNDED = 1e-4
 """What is added to the standard deviation of a question's rewards. Source: TRL 1.16.0, GRPOTrainer."""
 
@@ -190,9 +192,12 @@ class ReplyLearning:
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)
 
-    def _said(self, batch: PromptBatch, encoded: Encoded | None, device: torch.device) -> list[DrawnTo]:
-        """Returns the questions of the groups that count with the draws to each."""
+    def _said(
+        self, batch: PromptBatch, encoded: Encoded | None, device: torch.device, *, most: int | None = None
+    ) -> list[DrawnTo]:
+        """Returns the questions of the groups that count with the draws to each, at most so many."""
         settings = self._settings
+        number = settings.draws if most is None else min(settings.draws, most)
         asked = [(each, shown) for group, shown in zip(batch.groups, batch.shown, strict=False) for each in group]
         answerer = LocalAnswerer(
             self._assembled,
@@ -207,12 +212,12 @@ class ReplyLearning:
         requests = [
             LaidOutRequest(Request(each.question, each.prompt, "generation", repeat=draw), shown, (each.layout,))
             for each, shown in asked
-            for draw in range(settings.draws)
+            for draw in range(number)
         ]
         # Members of a mixture may have questions of one id.
         said = {id(each.request): each for each in answerer.replies(requests, encoded)}
         draws = iter(said[id(each.request)] for each in requests)
-        return [DrawnTo(each, shown, [next(draws) for _ in range(settings.draws)]) for each, shown in asked]
+        return [DrawnTo(each, shown, [next(draws) for _ in range(number)]) for each, shown in asked]
 
     def drawn(self, batch: PromptBatch, *, device: torch.device, in_turns: InTurns | None) -> list[PaidDraw]:
         """Returns draws to prompts with what they are paid, which nothing is learnt from and which are not counted.
@@ -222,7 +227,7 @@ class ReplyLearning:
         with self._unchanged():
             with lock_step(self._assembled.model, in_turns=in_turns):
                 encoded = None if batch.media is None else self._assembled.model.encode(batch.media)
-                said = self._said(batch, encoded, device)
+                said = self._said(batch, encoded, device, most=MOST_SHOWN)
             paid = self._paid(said, self._verdicts(said))
         return [PaidDraw(each.prompt.question, one) for each, row in zip(said, paid, strict=True) for _, one in row]
 

@@ -1,6 +1,7 @@
 """Draws replies to the same few questions before the first step and before each validation, to be looked at."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ class DrawsShown(Callback):
         step = self._first_step + trainer.global_step
         if trainer.is_global_zero:
             write_draws(self._folder, tuple(each for each in read_draws(self._folder) if each.step <= step))
+        assert isinstance(pl_module, FineTuning)
         if trainer.global_step == 0:
-            self._draw(trainer, pl_module)
+            pl_module.draws_first = partial(self._draw, trainer, pl_module)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int

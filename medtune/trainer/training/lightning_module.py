@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
@@ -63,6 +63,8 @@ class FineTuning(pl.LightningModule):
     Attributes:
         replies: How the loss's draws or pairs are made; None where the true answers are learnt.
         passed: The last forward pass of a training step.
+        draws_first: Called once, in the next training step and before it: ZeRO-3 gathers a weight that a module takes
+            from another one only within its own forward pass, until it has seen it there.
         lr: One peak learning rate for all parts that learn, which Lightning's Tuner sets; None takes those of the
             tuning.
     """
@@ -85,6 +87,7 @@ class FineTuning(pl.LightningModule):
             else ReplyLearning(assembled, stage, limits=answers, seed=train.seed)
         )
         self.passed: MicroBatch | None = None
+        self.draws_first: Callable[[], None] | None = None
         self._losses = StepLosses()
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
@@ -199,6 +202,9 @@ class FineTuning(pl.LightningModule):
         watch: Watch = _nobody
         if isinstance(batch, PromptBatch):
             assert self.replies is not None
+            if self.draws_first is not None:
+                draw, self.draws_first = self.draws_first, None
+                draw()
             batch = self.replies.learnt(batch, device=self.device, in_turns=self._in_turns())
             watch = self.replies.watched.of_loss
         self.passed = batch

@@ -67,7 +67,7 @@ def test_writer_on_a_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: py
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(file, data[: len(data) - 10])
 
-        monkeypatch.setattr("medtune.eval.predictions.files.os.write", half)
+        monkeypatch.setattr("medtune.eval.predictions.shards.os.write", half)
         with pytest.raises(OSError, match=r"no space left on the disk.*--resume"):
             writer.write(said(2))
         monkeypatch.undo()
@@ -81,7 +81,7 @@ def test_writer_under_a_real_limit_keeps_whole_lines(tmp_path: Path) -> None:
 import resource
 from pathlib import Path
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.predictions.files import PredictionWriter
+from medtune.eval.predictions.shards import PredictionWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 with PredictionWriter(Path({str(shard_path(tmp_path, 0))!r})) as writer:
     for number in range(100):

@@ -176,7 +176,8 @@ def test_folds_are_runs_of_their_own_whose_answers_are_pooled(
     assert "is not empty" in refused(main(in_folds(data.root, out)))
     assert main(in_folds(data.root, out, "--resume")) == 0
     assert (out / "fold-1" / "results.json").stat().st_mtime_ns == kept
-    assert json_of(out / "results.json") == whole
+    # What a process did not do itself took it no time.
+    assert {**json_of(out / "results.json"), "seconds": whole["seconds"]} == whole
     assert main(["report", str(out)]) == 0
     train = [
         "train",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.media.volumes import cache, geometry
+from medtune.data.media.volumes import augment, cache
 from medtune.data.media.volumes.augment import augment_volume
 from medtune.data.types import Volume
 from medtune.eval.results.metrics_file import read_metrics
@@ -93,7 +93,7 @@ def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch
         seen.append(volume)
         return augment_volume(volume, changes, rng=rng)
 
-    monkeypatch.setattr(geometry, "augment_volume", watch)
+    monkeypatch.setattr(augment, "augment_volume", watch)
     out = tmp_path / "run"
     assert main(["train", "nano_ct_lora", "--out", str(out), "--set", f"data.root={prepared_ct}", *QUICK,
                  "data.augment=[move,grey]"]) == 0  # fmt: skip

@@ -42,6 +42,7 @@ BASE = (
 )  # fmt: skip
 MEMORY_BYTES = 14 * 2**30
 FIXED = {
+    "train.replies.judge": "needs a server, or another model",
     "model.endpoint": "needs a server",
     "model.checkpoint": "needs trained weights, whose tuning is that of the recipe",
     "model.adapter": "likewise",
