@@ -52,6 +52,7 @@ def test_a_judge_pays_its_points_for_draws_that_only_it_scores(
     assert len(charged) == len(shown)
 
 
+@pytest.mark.slow
 def test_two_devices_ask_one_judge_and_learn_what_one_does(
     chat: ChatServer, clips: Path, tmp_path: Path, curve: Curve
 ) -> None:
