@@ -30,7 +30,7 @@ from medtune.models.sharding.lock_step import InTurns, divide, is_divided
 from medtune.models.sharding.used_weights import UsedWeights
 from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.quantize import NARROW, set_types
+from medtune.models.tuning.quantize import NARROW, precise, set_types
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
@@ -277,7 +277,9 @@ class FineTuning(pl.LightningModule):
     def drawn(self, batch: PromptBatch) -> list[PaidDraw]:
         """Returns draws to prompts with what they are paid; every rank has to call it with the same ones."""
         assert self.replies is not None
-        return self.replies.drawn(batch, device=self.device, in_turns=self._in_turns())
+        # Between two steps nothing else says in which type is computed.
+        with precise(self._precision, self.device)():
+            return self.replies.drawn(batch, device=self.device, in_turns=self._in_turns())
 
     def take_watched(self) -> dict[str, float]:
         """Returns what draws and pairs told since the last call, as "reward/NAME"; every rank has to call it."""

@@ -87,6 +87,12 @@ def test_the_same_questions_are_drawn_to_before_and_after(one_device: Path) -> N
     assert f"({sum(each.reply == draws[0].reply for each in draws[:3])})" in page
 
 
+def test_draws_are_shown_in_bfloat16_too(rewarded: Rewarded, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    rewarded.finished("train", out, *DRAWS, "train.precision=bf16-mixed")
+    assert {each.step for each in read_draws(out)} >= {0, 4}
+
+
 @pytest.mark.parametrize(
     "strategy",
     in_suites(("fsdp", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"), slow=("fsdp",)),
