@@ -9,7 +9,7 @@ benchmark.
 
 The primary metric is the first one that is about any question of the split:
 
-1. `closed_accuracy`, where there are questions with options or with yes and no;
+1. `closed_accuracy`, where there are questions with options or with yes and no that are not about labels;
 2. `macro_f1` of labels, where there are questions about several labels a picture, in one question or one by one;
 3. `within_tolerance`, where there are numbers with a stated tolerance;
 4. `exact_match`, where most true answers are short;

@@ -387,6 +387,9 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
             found.has_rejected_media |= any(str(row.values.get(name) or "").strip() for name in media)
             found.by_place += [error] if isinstance(error, PlaceAnswerError) else []
             continue
+        if not asked:
+            found.left_out[f"of the split {said!r}"] += 1
+            continue
         found.by_words += each.reader.lists_options and any(one.question.options for one in asked)
         more = levels.of(row)
         for one in asked:

@@ -1,4 +1,8 @@
-"""Parses replies: every parser of a benchmark reads every prediction of every pass, with one row for each question."""
+"""Reads the answer in each prediction of every pass, with one row for each question and parser.
+
+A generated reply is read by every parser of the benchmark, a likelihood by none of them: the likeliest option is its
+answer, in total (`LIKELIHOOD`) and per token (`PER_TOKEN`). `primary_parser` says which of them `overall` counts.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +35,7 @@ def parse_replies(
 ) -> dict[str, list[ParsedReply]]:
     """Returns, for each parser of a reading, one row per question in their order, with the replies of all passes.
 
-    A likelihood reading has two parsers and covers the questions that have options (`parse_all` adds the others, which
+    A likelihood reading has two names in the place of parsers and covers the questions that have options (`parse_all` adds the others, which
     are read from their replies). "likelihood" reads the option with
     the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division
     by the number of tokens, and is left out if a prediction has no token counts. A generation has the benchmark's
