@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks import example
-from medtune.benchmarks.vqa.conversation import is_free_text, judge_task
+from medtune.benchmarks.vqa.free_text import is_free_text, judge_task
 from medtune.benchmarks.vqa.label_questions import render_labels
 from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES

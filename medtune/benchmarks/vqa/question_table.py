@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.conversation import PlaceAnswerError
 from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
+from medtune.benchmarks.vqa.row_answers import PlaceAnswerError
 from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, RowQuestion, RowReader
 from medtune.benchmarks.vqa.spreadsheet_changes import (
     are_made,

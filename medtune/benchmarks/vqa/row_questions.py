@@ -8,23 +8,18 @@ from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import (
-    ASSISTANT,
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, SpokenTurn, asked_turns, said_in
+from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
+from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
+from medtune.benchmarks.vqa.row_answers import (
     NOT_KNOWN,
-    SYSTEM,
-    USER,
-    SpokenTurn,
     answered,
-    asked_turns,
     cell_text,
     listed_options,
     option_texts,
-    said_in,
     states_kind,
     unanswered,
 )
-from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
-from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.json_text import json_value
 from medtune.data.raw.folder import LEFT_OUT, split_named

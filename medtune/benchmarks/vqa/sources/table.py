@@ -15,11 +15,11 @@ from pathlib import Path
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.annotation_tools import check_no_xml
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
-from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.json_rows import JSON_SUFFIXES, json_rows
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader, with_media_column
 from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_column_of_media, question_table
+from medtune.benchmarks.vqa.row_answers import YES_NO
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
