@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.files import json_file
-from medtune.data.raw.hub_rows import hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import HubId, Missing, Place, Reject, SourceTable, read_rows
+from medtune.data.raw.table_rows import hub_rows
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
 YES_NO, CLOSED, OPEN = "yes_no", "closed", "open"

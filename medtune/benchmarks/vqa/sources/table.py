@@ -23,9 +23,9 @@ from medtune.benchmarks.vqa.row_answers import YES_NO
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, file_rows
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
+from medtune.data.raw.table_rows import BUILDERS, NO_HEADER, file_rows
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
