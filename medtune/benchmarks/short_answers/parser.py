@@ -32,8 +32,9 @@ from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parsers.answer_in_reply import read_answer
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no, read_answer
+from medtune.eval.scoring.parsers.closed_parser import parse_closed, parse_yes_no
 
 _SENTENCE_END = re.compile(r"\n|[.!?;](?=\s|$)|[。；]")
 _TAKEN_BACK = re.compile(r"\W*(?:no|not|actually|wait|sorry|rather|correction|or|but|however|不对|不是|或)\b", re.I)

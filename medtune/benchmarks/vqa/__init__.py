@@ -42,10 +42,11 @@ from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, is_about_labels,
 from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, num_words
+from medtune.eval.scoring.parsers.answer_in_reply import is_answer, read_answer
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
+from medtune.eval.scoring.parsers.closed_parser import parse_closed
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.noted_rules import note
-from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
 KINDS: Mapping[str, Callable[[Question], bool]] = {
