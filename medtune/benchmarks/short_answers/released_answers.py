@@ -93,12 +93,12 @@ def truth_as_released(question: Question) -> str:
     return question.printed.get(RELEASED, question.answer)
 
 
-def is_closed(question: Question) -> bool:
+def is_released_as_closed(question: Question) -> bool:
     return question.facets["task"] != OPEN
 
 
-def is_open(question: Question) -> bool:
-    return not is_closed(question)
+def is_released_as_open(question: Question) -> bool:
+    return not is_released_as_closed(question)
 
 
 def is_chinese(question: Question) -> bool:
