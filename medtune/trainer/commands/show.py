@@ -139,7 +139,7 @@ def _refuse_unknown(recipe: Recipe) -> None:
     named = [
         ("model.name", catalog.MODELS, model.name),
         ("data.benchmark", catalog.BENCHMARKS, recipe.data.benchmark),
-        ("train.loss.name", catalog.LOSSES, recipe.train.loss.name),
+        *(("train.loss.name", catalog.LOSSES, stage.loss.name) for stage in recipe.stages),
         ("model.projector", catalog.PROJECTORS, model.projector),
         ("model.vision", catalog.TOWERS, None if model.vision and ":" in model.vision else model.vision),
     ]

@@ -18,6 +18,8 @@ REPLIES, TOKENS, VOCABULARY = 3, 4, 11
 """The sizes of the pass that a loss is tried with."""
 LENGTHS = (1, 4, 2)
 """The targets of the replies whose step is divided."""
+SURE = 200.0
+"""What is added to a logit so that all other tokens have the probability 0 in float32."""
 WITHIN = 1e-5
 """The largest allowed difference between a loss that is read at once and one that is read target by target."""
 
@@ -48,6 +50,19 @@ def its_numbers_are_finite_and_reach_the_model(tried: TriedLoss) -> Iterator[str
         share.backward()
         if logits_TV.grad is None or not bool(logits_TV.grad.any()):
             yield "the gradient of the loss is zero everywhere, so that nothing would be learnt"
+
+
+def its_gradient_is_finite_where_the_model_is_sure(tried: TriedLoss) -> Iterator[str]:
+    """Tries a target whose probability is 1 in float32."""
+    logits_TV = _logits().detach()
+    logits_TV[range(len(logits_TV)), tried.batch.rows.target_id_T] += SURE
+    share, _ = of_step(tried.loss, tried.batch, _targets(logits_TV.requires_grad_(), at_once=True))
+    share.backward()
+    if logits_TV.grad is None or not bool(torch.isfinite(logits_TV.grad).all()):
+        yield (
+            "the gradient is not finite where the model is sure of a target (its log-probability is 0); keep powers "
+            "below 1 and divisions away from 0, for instance by `clamp_min(1e-7)`"
+        )
 
 
 def its_numbers_are_the_same_however_many_targets_are_read_at_once(tried: TriedLoss) -> Iterator[str]:
@@ -131,6 +146,7 @@ LOSSES = Contract(
     opened_loss,
     (
         its_numbers_are_finite_and_reach_the_model,
+        its_gradient_is_finite_where_the_model_is_sure,
         its_numbers_are_the_same_however_many_targets_are_read_at_once,
         its_share_is_the_same_however_a_step_is_divided,
     ),

@@ -60,7 +60,7 @@ def everything_it_names_exists(found: OpenedRecipe) -> Iterator[str]:
     model = found.recipe.model
     named = [("data.benchmark", found.recipe.data.benchmark, benchmarks.names())]
     named += [("data.mixture", part.benchmark, benchmarks.names()) for part in found.recipe.data.mixture]
-    named.append(("train.loss.name", found.recipe.train.loss.name, catalog.names(catalog.LOSSES)))
+    named += [("train.loss.name", stage.loss.name, catalog.names(catalog.LOSSES)) for stage in found.recipe.stages]
     if model.vision is not None and not model.vision.startswith(PREFIX):
         named.append(("model.vision", model.vision, catalog.names(catalog.TOWERS)))
     if model.projector is not None:

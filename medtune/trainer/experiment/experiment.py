@@ -35,9 +35,9 @@ from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.seen import ASKED, asked_hash, data_facts
 from medtune.trainer.time_left import TimeLeft
 from medtune.trainer.training.dashboard.further_loggers import refuse_missing_boards
+from medtune.trainer.training.dashboard.wandb_reach import Mode, wandb_mode
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
-from medtune.trainer.training.wandb_reach import Mode, wandb_mode
 
 
 def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:

@@ -1,7 +1,8 @@
 """Losses, which say what a training lowers. Each is one module.
 
-A module that defines `def loss(read, batch) -> Tensor` is a loss that `train.loss.name` may name; the module's name is
-the loss's name. Arguments behind a star, each with a type and a default, are its settings (`train.loss.settings`).
+A module that defines `def loss(read, batch)` is a loss that `train.loss.name` may name; the module's name is the loss's
+name. It returns a number for each target token, or `PerReply`. Arguments behind a star, each with a type and a default,
+are its settings (`train.loss.settings`).
 A module whose constant LEARNS_FROM is "draws" or "pairs" learns from the replies that `train.replies` describes, in
 place of the true answers, and finds in `batch.replies` what is known of them; where its setting `beta` is above 0, the
 log-probabilities by the weights with which the stage began are among it.

@@ -196,7 +196,8 @@ class Planner:
             rows = max(1, recipe.eval.batch_tokens // tokens)
             media = min(recipe.eval.batch_size, rows)
         size = PassSize(rows, tokens, min(self._sizes.targets, tokens), media)
-        key = (what, size, train.gradient_checkpointing, not train.divides_weights, *_model_key(recipe, stage))
+        loss = repr(stage.loss) if what == "train" else ""
+        key = (what, size, loss, train.gradient_checkpointing, not train.divides_weights, *_model_key(recipe, stage))
         self._known[key] = (recipe, stage)
         return key
 
@@ -212,25 +213,26 @@ class Planner:
         return self._with_media(key, shown=False) if isinstance(found, str) and self._item is not None else found
 
     def _with_media(self, key: tuple[object, ...], *, shown: bool) -> Pass | str:
-        what, size, recompute, cached = key[:4]
+        what, size, _, recompute, cached = key[:5]
         recipe, stage = self._known[key]
         assert isinstance(size, PassSize)
         try:
-            if key[2:] not in self._rehearsals:
+            if key[3:] not in self._rehearsals:
                 model = self._counted_last.pop(_model_key(recipe, stage), None)
                 model = _skeleton(self._entry, recipe, stage) if model is None else model
                 self._rehearsals.clear()
-                self._rehearsals[key[2:]] = Rehearsal(
+                self._rehearsals[key[3:]] = Rehearsal(
                     model, precision=_precision(recipe), recompute=bool(recompute), cached_casts=bool(cached)
                 )
-            rehearsal = self._rehearsals[key[2:]]
+            rehearsal = self._rehearsals[key[3:]]
             media = self._media(rehearsal.model, recipe, size.media) if shown else None
             if what == "train":
                 kept_bytes = 0 if media is None else rehearsal.kept_bytes(media)
-                return replace(rehearsal.train(size, media, rehearsed_loss(recipe.train.loss)), kept_bytes=kept_bytes)
+                return replace(rehearsal.train(size, media, rehearsed_loss(stage.loss)), kept_bytes=kept_bytes)
             return rehearsal.read(size, media)
         except CANNOT_REHEARSE as error:
-            return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"
+            why = str(error).splitlines()[0][:120]
+            return f"the activations: the model or the loss cannot be run without values ({why})"
 
     def _media(self, model: Model, recipe: Recipe, number: int) -> MediaBatch | None:
         if self._item is None:

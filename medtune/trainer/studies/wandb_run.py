@@ -8,7 +8,7 @@ from medtune.data.readable import without_paths
 from medtune.eval.scoring.tables import Table, finite_table
 from medtune.eval.studies.page import StudyReport, study_tables
 from medtune.trainer.recipe.schema import LogBlock
-from medtune.trainer.training.wandb_reach import wandb_mode
+from medtune.trainer.training.dashboard.wandb_reach import wandb_mode
 
 
 def send_study(report: StudyReport, out: Path, log: LogBlock) -> str:

@@ -40,8 +40,9 @@ from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, 
 from medtune.trainer.replies.learning import PaidDraw, ReplyLearning
 from medtune.trainer.replies.prompts import PromptBatch
 from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.learning_states import expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.mixture import begins_with_words
-from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
+from medtune.trainer.training.step_losses import StepLosses
 from medtune.trainer.training.validation.asked import VisitBatch
 from medtune.trainer.training.validation.measures import Answered, BatchAsker
 
@@ -50,7 +51,7 @@ class FineTuning(pl.LightningModule):
     """Trains the parameters that a tuning lets learn.
 
     The loss of a step is the mean of its loss's numbers (medtune/trainer/losses), by default the cross entropy, over
-    the target tokens of the whole step, on all devices and in all forward passes.
+    the target tokens (or replies) of the whole step, on all devices and in all forward passes.
 
     Args:
         assembled: The model that is trained, with its layout of sequences and its transform of media. The parameters
@@ -265,7 +266,8 @@ class FineTuning(pl.LightningModule):
             norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
             if self._train.clip_norm:
                 torch.nn.utils.clip_grads_with_norm_(learning, self._train.clip_norm, norm)
-            [self._gradient_norm] = self._losses.read(norm, step=self.global_step + 1)
+            is_scaled = self._precision == "16-mixed"
+            self._gradient_norm = self._losses.read(step=self.global_step + 1, norm=norm, is_scaled=is_scaled)
         else:
             self._losses.read(step=self.global_step + 1)
 

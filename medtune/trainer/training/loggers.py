@@ -35,8 +35,8 @@ from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.runs.run_folder import environment
 from medtune.trainer.training.dashboard.further_loggers import further_loggers, is_further
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
+from medtune.trainer.training.dashboard.wandb_reach import BEGUN_S, Mode
 from medtune.trainer.training.stages import PlannedStage, part_table
-from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
 
 if TYPE_CHECKING:
     from medtune.trainer.training.dashboard.logger import Dashboard

@@ -24,10 +24,10 @@ from medtune.trainer.launch.held import refuse_lost
 from medtune.trainer.replies.start_weights import StartWeights
 from medtune.trainer.runs.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.runs.saved_states import drop_older, make_room, read_sealed, sealed
+from medtune.trainer.training.learning_states import refuse_other_names
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
-from medtune.trainer.training.step_losses import refuse_other_names
 
 _PASSES = ("ready", "started", "processed", "completed")
 

@@ -5,20 +5,18 @@ backward pass would leave the device without work twice in each pass.
 """
 
 import math
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
-
-from medtune.models.weights.checkpoint import trainable_names
+from torch import Tensor
 
 SHOWN = 8
 """Number of questions that a message names."""
 
 
 class NonFiniteLossError(ValueError):
-    """Raised when the loss is infinite or not a number; the message names the questions of the batch."""
+    """Raised when a loss or its gradient is infinite or not a number; the message names the questions of the batch."""
 
 
 class _PassLoss(NamedTuple):
@@ -48,42 +46,35 @@ class StepLosses:
         """Takes the share of a pass over these questions; nothing waits for it."""
         self._waiting.append(_PassLoss(loss.detach(), question_ids))
 
-    def read(self, *further: Tensor, step: int) -> list[float]:
-        """Returns the values of further numbers of the step; the losses are read with them, in one transfer."""
+    def read(self, *, step: int, norm: Tensor | None = None, is_scaled: bool = False) -> float:
+        """Returns the norm of the step's gradient, NaN without one; the losses are read with it, in one transfer.
+
+        Args:
+            is_scaled: Whether a scaler leaves out steps whose gradient is too large for float16.
+        """
         waiting, self._waiting = self._waiting, []
-        numbers = [*(each.loss for each in waiting), *further]
+        numbers = [*(each.loss for each in waiting), *(() if norm is None else (norm,))]
         if not numbers:
-            return []
+            return math.nan
         values: list[float] = torch.stack([number.double().reshape(()) for number in numbers]).tolist()
         for each, value in zip(waiting, values, strict=False):
             if not math.isfinite(value):
-                shown = ", ".join(each.question_ids[:SHOWN]) + (", ..." if len(each.question_ids) > SHOWN else "")
                 raise NonFiniteLossError(
-                    f"the loss is {value} at step {step}; the batch holds the questions {shown}. Lower the learning "
-                    "rates, or look at these images"
+                    f"the loss is {value} at step {step}; the batch holds the questions {_shown(each.question_ids)}. "
+                    "Lower the learning rates, or look at these images"
                 )
         self.total += sum(values[: len(waiting)])
-        return values[len(waiting) :]
+        if norm is None:
+            return math.nan
+        if not math.isfinite(values[-1]) and not is_scaled:
+            ids = [name for each in waiting for name in each.question_ids]
+            raise NonFiniteLossError(
+                f"the norm of the gradient is {values[-1]} at step {step}, and the loss is {self.total:.6g}; the batch "
+                f"holds the questions {_shown(ids)}. A loss of your own has no finite slope there (a power below 1 of "
+                "0, a division by 0); else lower the learning rates, or look at these images"
+            )
+        return values[-1]
 
 
-def keep_what_learns(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
-    """Keeps only the parameters that learn in a saved state; the others are loaded as the recipe says."""
-    learning = {f"{prefix}{name}" for name in trainable_names(module)}
-    for name in [name for name in state if name.startswith(prefix) and name not in learning]:
-        del state[name]
-
-
-def expect_what_learns(module: nn.Module, keys: Any) -> None:
-    """Lets a saved state miss what does not learn."""
-    learning = tuple(trainable_names(module))
-    keys.missing_keys[:] = [name for name in keys.missing_keys if name.endswith(learning)]
-
-
-def refuse_other_names(found: Collection[str], module: nn.Module) -> None:
-    """Refuses a saved state of another model or tuning."""
-    there, learning = set(found), set(trainable_names(module))
-    if there and there != learning:
-        raise ValueError(
-            f"the saved state is of another model.tuning: {len(learning - there)} parameters missing, "
-            f"{len(there - learning)} not known; start a new run folder, or build the module as it was"
-        )
+def _shown(question_ids: Sequence[str]) -> str:
+    return ", ".join(question_ids[:SHOWN]) + (", ..." if len(question_ids) > SHOWN else "")

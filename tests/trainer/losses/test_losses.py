@@ -175,6 +175,7 @@ _OF_CHUNK = "read.words(lambda logprobs_CV, id_C: logprobs_CV.mean(1) * len(id_C
         ("0 * read.logprobs()", "", "the gradient of the loss is zero everywhere"),
         (_OF_CHUNK, "", "may make each number of its own row alone"),
         ("read.logprobs() / len(read.id_T)", "", "in one pass and"),
+        ("(-read.logprobs().expm1()) ** 0.5", "", "the gradient is not finite where the model is sure"),
         ("-read.logprobs()", ", *, weight", "the setting 'weight' of `loss` needs a type and a default"),
     ],
 )
@@ -210,3 +211,13 @@ def test_the_plan_rehearses_the_loss_that_is_named(tmp_path: Path, capsys: pytes
         said[name] = capsys.readouterr().out
     assert "cannot be run without values" in said["valued"]
     assert "cannot be run without values" not in said["label_smoothing"]
+
+
+def test_the_plan_rehearses_the_loss_of_each_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses" / "valued.py").write_text(VALUED, "utf-8")
+    stages = "[{name: first, max_steps: 2}, {name: second, max_steps: 2, loss: {name: valued}}]"
+    settings = [f"data.root={tmp_path / 'none'}", "train.max_steps=null", f"train.stages={stages}"]
+    command = ["validate", "nano_busi_lora", "--no-weights", "--plugins", str(tmp_path), "--set", *settings]
+    assert main(command) == 1
+    assert "the model or the loss cannot be run without values" in capsys.readouterr().out

@@ -16,7 +16,7 @@ import wandb
 
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.runs.run_folder import RunFolder
-from medtune.trainer.training.wandb_reach import wandb_mode
+from medtune.trainer.training.dashboard.wandb_reach import wandb_mode
 from tests.trainer.conftest import Capture, Nano, Told
 from tests.trainer.training.wandb_file import parts_of
 

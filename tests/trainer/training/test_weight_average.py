@@ -1,6 +1,7 @@
 """Tests the moving average of the weights: its formula, what is evaluated and saved, and that it survives a stop."""
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_a_step_of_many_passes_is_read_once() -> None:
         for number in range(5):
             losses.add(torch.tensor(0.1 * number, requires_grad=True), (f"q{number}",))
         assert reads.count == 0
-        assert losses.read(torch.tensor(7.0), step=3) == [7.0]
+        assert losses.read(step=3, norm=torch.tensor(7.0)) == 7.0
         assert reads.count == 1
     assert losses.total == pytest.approx(1.0)
     assert len(losses) == 0
@@ -114,11 +115,11 @@ def test_further_passes_are_added_until_the_step_is_forgotten() -> None:
     losses = StepLosses()
     for _ in range(2):
         losses.add(torch.tensor(0.25), ("q",))
-        assert losses.read(step=1) == []
+        assert math.isnan(losses.read(step=1))
     assert losses.total == 0.5
     losses.forget()
     assert losses.total == 0.0
-    assert losses.read(step=2) == []
+    assert math.isnan(losses.read(step=2))
 
 
 def test_the_pass_whose_loss_is_not_finite_is_named_and_no_other() -> None:
@@ -128,8 +129,19 @@ def test_the_pass_whose_loss_is_not_finite_is_named_and_no_other() -> None:
     with pytest.raises(
         NonFiniteLossError, match=r"the loss is inf at step 4; .* odd0, .*, odd7, \.\.\.\. Lower"
     ) as said:
-        losses.read(torch.tensor(float("nan")), step=4)
+        losses.read(step=4, norm=torch.tensor(float("nan")))
     assert "fine" not in str(said.value)
+
+
+def test_a_gradient_that_is_not_finite_is_named_before_it_reaches_the_weights() -> None:
+    losses = StepLosses()
+    losses.add(torch.tensor(0.5), ("one", "two"))
+    with pytest.raises(
+        NonFiniteLossError, match=r"the norm of the gradient is nan at step 4, and the loss is 0\.5; .* one, two"
+    ):
+        losses.read(step=4, norm=torch.tensor(float("nan")))
+    # A scaler of float16 leaves such a step out by itself.
+    assert losses.read(step=5, norm=torch.tensor(float("inf")), is_scaled=True) == math.inf
 
 
 HELD = "model.language_bits=4"
