@@ -163,7 +163,7 @@ def _is_read(row: ParsedReply) -> bool:
 
 
 def _whole(before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int) -> LevelGain:
-    right = _both_correctness(before, after)
+    right = both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)
     first, second = earlier.value(), later.value()
@@ -215,7 +215,7 @@ def adjusted_by_holm(levels: Mapping[Name, LevelGain]) -> dict[Name, LevelGain]:
     }
 
 
-def _both_correctness(
+def both_correctness(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply]
 ) -> tuple[list[float], list[float]] | None:
     earlier, later = correctness(before), correctness(after)
@@ -259,7 +259,7 @@ def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]
         _changes(runs),
         bounds=metric.bounds,
         second=SecondPart(variance=seed_sd**2 * share, freedom=len(runs) - 1),
-    )
+    ).interval
     return SeedsGain(
         value=float(np.mean(per_seed)),
         per_seed=tuple(per_seed),

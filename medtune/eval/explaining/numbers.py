@@ -7,16 +7,21 @@ from typing import TypeVar
 
 from medtune.data.catalog import nearest
 from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.comparing.gain import both_correctness
 from medtune.eval.metric import Metric, ParsedReply, passes_text, scored_everywhere
 from medtune.eval.results.phase_schema import Measured
-from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.schema import LevelGain, ResultsFile
 from medtune.eval.scoring.counted import NOT_ABOUT, CountedRows, counted, reads_replies_alone
-from medtune.eval.scoring.score import folds_of, parts
-from medtune.eval.statistics.column_sums import Recomputed
+from medtune.eval.scoring.score import correctness, folds_of, parts
+from medtune.eval.statistics.column_sums import Recomputed, mean_over_passes
+from medtune.eval.statistics.intervals import Limits, method_for, statistic_gain_limits, statistic_limits
+from medtune.eval.statistics.patient_swaps import SwapTest, p_equals, patient_test
 
 PHASES, GAIN = "phases", "gain"
 OTHER_LEVEL = "it is of another level"
 NOT_ASKED = "it was not asked, or not read, in this way"
+_FIELDS = ("value", "n", "ci95", "before", "after", "permutation_p", "permutation_p_holm", "mcnemar_p")
+"""What stands beside the value of a number or of a gain, and is explained with it."""
 WITHIN = 1e-9
 """The largest difference between a number and the same number computed again."""
 Held = TypeVar("Held")
@@ -37,6 +42,7 @@ class Number:
     facet: str = ""
     level: str = ""
     is_outside: bool = False
+    gain: LevelGain | None = None  # What results.json says of a gain; None for the number of a phase.
 
 
 def numbers_of(results: ResultsFile) -> dict[str, Number]:
@@ -45,9 +51,10 @@ def numbers_of(results: ResultsFile) -> dict[str, Number]:
 
 
 def find_number(path: str, results: ResultsFile) -> Number:
-    """Returns the number at a path; an ending ".value" may be left out."""
+    """Returns the number at a path, which may end with one of the fields that stand beside the value."""
     known = numbers_of(results)
-    named = path.removesuffix(".value")
+    top, _, last = path.rpartition(".")
+    named = top if last in _FIELDS and path not in known else path
     if named not in known:
         raise ValueError(
             f"results.json has no number {path!r} that could be explained.{nearest(named, known)} "
@@ -74,9 +81,9 @@ def _numbers(results: ResultsFile) -> Iterator[Number]:
             yield replace(number, condition=found.condition, metric=found.metric)
     if results.gain is not None:
         gain = results.gain
-        yield Number(GAIN, "", gain.value, gain.n, gain.ci95)
+        yield Number(GAIN, "", gain.value, gain.n, gain.ci95, gain=gain)
         for facet, level, each in _levels(gain.by):
-            number = Number(f"{GAIN}.by.{facet}.{level}", "", each.value, each.n, each.ci95)
+            number = Number(f"{GAIN}.by.{facet}.{level}", "", each.value, each.n, each.ci95, gain=each)
             yield replace(number, facet=facet, level=level)
 
 
@@ -91,8 +98,10 @@ class Explained:
     Attributes:
         rows: The rows that count; of the gain those after training.
         before: Of the gain, the same questions before training; else ().
-        left_out: The reasons in words -> the ids of the questions that do not count for this reason.
+        left_out: The reasons in words -> the ids of the questions that do not count for this reason, each once.
         again: The number, computed from the answers on disk; None where none count.
+        limits: What its interval is made of, with patients as clusters; None without an interval.
+        test: The test of the gain, computed again; None for the number of a phase.
     """
 
     rows: Sequence[ParsedReply]
@@ -100,6 +109,8 @@ class Explained:
     left_out: Mapping[str, Sequence[str]]
     again: float | None
     metric: Metric
+    limits: Limits | None = None
+    test: SwapTest | None = None
 
 
 def explained(number: Number, phases: Mapping[str, Evidence], benchmark: Benchmark) -> Explained:
@@ -109,17 +120,37 @@ def explained(number: Number, phases: Mapping[str, Evidence], benchmark: Benchma
         phases: The answers of each phase, whose `parser` is the primary one.
     """
     if number.phase:
-        return _of_phase(number, phases[number.phase], benchmark)
+        found = _of_phase(number, phases[number.phase], benchmark)
+        return found if number.ci95 is None else replace(found, limits=_limits(found))
     metric = benchmark.primary_metric
     first, second = (_of_phase(number, phases[name], benchmark) for name in ("zero_shot", "final"))
     about = [[*each.rows] for each in (first, second)]
     both = {row.question.id for row in about[0]} & {row.question.id for row in about[1]}
     before, after = scored_everywhere([[row for row in rows if row.question.id in both] for rows in about])
-    left_out = {why: list(ids) for why, ids in first.left_out.items()}
-    for why, ids in second.left_out.items():
-        left_out[why] = list(dict.fromkeys((*left_out.get(why, ()), *ids)))
-    again = metric.value(after) - metric.value(before) if after else None
-    return Explained(after, before, left_out, again, metric)
+    counts, left_out = {row.question.id for row in after}, dict[str, list[str]]()
+    reasons = {id_: why for each in (second, first) for why, ids in each.left_out.items() for id_ in ids}
+    for id_, why in reasons.items():
+        if id_ not in counts:
+            left_out.setdefault(why, []).append(id_)
+    if not after:
+        return Explained(after, before, left_out, None, metric)
+    again, patients = metric.value(after) - metric.value(before), _patients(after)
+    limits = statistic_gain_limits(
+        metric.on(before), metric.on(after), patients, right=both_correctness(before, after), bounds=metric.bounds
+    )
+    return Explained(
+        after, before, left_out, again, metric, limits, patient_test(metric.on([*before, *after]), patients)
+    )
+
+
+def _limits(found: Explained) -> Limits:
+    statistic = mean_over_passes(found.metric.by_pass(found.rows))
+    right = correctness(found.rows)
+    return statistic_limits(statistic, _patients(found.rows), right=right, bounds=found.metric.bounds)
+
+
+def _patients(rows: Sequence[ParsedReply]) -> list[str]:
+    return [row.question.patient_id for row in rows]
 
 
 def _of_phase(number: Number, evidence: Evidence, benchmark: Benchmark) -> Explained:
@@ -138,10 +169,15 @@ def _of_phase(number: Number, evidence: Evidence, benchmark: Benchmark) -> Expla
         metric = benchmark.metrics[name]
         of_replies = reads_replies_alone(parser, evidence.questions, evidence.predictions, benchmark.parsers)
         found = counted(rows, metric, replies_alone=parser != evidence.parser and of_replies)
-    left_out = {why: [row.question.id for row in found.left_out(why)] for why in dict.fromkeys(found.why) if why}
-    is_here = [not number.facet or row.question.facets.get(number.facet) == number.level for row in found.rows]
-    kept = [row for row, here in zip(found.rows, is_here, strict=True) if here]
-    others = [row.question.id for row, here in zip(found.rows, is_here, strict=True) if not here]
+
+    def is_here(row: ParsedReply) -> bool:
+        return not number.facet or row.question.facets.get(number.facet) == number.level
+
+    left_out = {
+        why: [row.question.id for row in found.left_out(why) if is_here(row)] for why in dict.fromkeys(found.why) if why
+    }
+    kept = [row for row in found.rows if is_here(row)]
+    others = [row.question.id for row in found.of if not is_here(row)]
     known = {row.question.id for row in found.of}
     if number.is_outside:
         left_out[NOT_ABOUT] = [row.question.id for row in rows if row.question.id not in known] + left_out.get(
@@ -170,6 +206,8 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
     name = number.metric or results.primary.name
     how = f"{name} of what {number.parser!r} read under {number.condition!r}" if number.phase else f"change of {name}"
     yield f"{number.path}: {value}, the {how}"
+    if number.gain is not None and number.gain.before is not None and number.gain.after is not None:
+        yield f"before     {number.gain.before:.6g}, after {number.gain.after:.6g}, of the same questions"
     asked = len(rows) + sum(map(len, found.left_out.values()))
     yield f"counts     {len(rows):,} of {asked:,} questions{_named([row.question.id for row in rows], most)}"
     if rows:
@@ -177,8 +215,10 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
     for why, ids in found.left_out.items():
         yield f"leaves out {len(ids):,}: {why}{_named(ids, most)}"
     yield f"joined     {_joined(number, found)}"
-    if rows:
-        yield f"interval   {results.interval_method or 'its method is not recorded'}"
+    if found.limits is not None:
+        yield f"interval   {_basis(found.limits)}; {method_for(_patients(rows), folds=len(set(folds_of(rows))))}"
+    if number.gain is not None and found.test is not None:
+        yield f"test       {_test(number.gain, found.test)}"
     if found.again is None or number.value is None:
         yield "again      nothing counts, so that there is no value"
     elif abs(found.again - number.value) <= WITHIN * max(1.0, abs(number.value)):
@@ -188,6 +228,28 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
             f"again      {found.again:.6g}, which is another number: the answers, the verdicts, the data or medtune's "
             "version are not those with which results.json was written"
         )
+
+
+def _basis(limits: Limits) -> str:
+    told = "" if limits.effective is None else f"as many as {limits.effective:.1f} independent questions tell"
+    quantile = "" if limits.freedom is None else f"t with {limits.freedom:.3g} degrees of freedom"
+    wider = "wider by the intervals of before and after, as few patients are wrong or right in one" * limits.is_wider
+    return ", ".join(filter(None, (told, quantile, wider))) or "patients do not differ"
+
+
+def _test(gain: LevelGain, found: SwapTest) -> str:
+    if gain.permutation_p is None:
+        return "its p value is not recorded"
+    which = "all" if found.is_exact else "of 2 to the power of the patients drawn by the seed 0:"
+    told = f"{p_equals(gain.permutation_p)} by swaps of before and after for whole patients ({which} "
+    told += f"{found.arrangements:,} arrangements of the {found.num_patients:,} patients whose swap changes something)"
+    if abs(found.p - gain.permutation_p) > WITHIN:
+        told += f", computed again {p_equals(found.p)}"
+    if gain.permutation_p_holm is not None:
+        told += (
+            f"; {p_equals(gain.permutation_p_holm)} after Holm's correction over all tasks and answers, which decides"
+        )
+    return f"{told}; McNemar's test, which takes questions as independent, has {p_equals(gain.mcnemar_p)}"
 
 
 def _named(ids: Sequence[str], most: int | None) -> str:

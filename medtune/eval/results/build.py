@@ -327,7 +327,7 @@ def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
                 "replies; each missing one counts as wrong in its pass."
             )
     if notes:
-        notes.append("The intervals contain the noise of repeats: a patient is drawn with the replies of all passes.")
+        notes.append("The intervals contain the noise of repeats: a patient counts with the replies of all passes.")
     return notes
 
 

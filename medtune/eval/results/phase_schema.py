@@ -131,7 +131,7 @@ class Phase:
 
     Attributes:
         parser: Name of the parser whose answers `overall` and `by` count.
-        overall: The primary metric on all questions.
+        overall: The primary metric on all questions that it is about and that have a score.
         by: Facet -> level -> the primary metric on the questions of that level.
         metrics: Condition -> parser -> metric -> its value.
         tables: Tables in the form of the benchmark's paper, and one with the numbers that the rules of other tools give

@@ -60,9 +60,9 @@ class LevelGain:
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
         ci95: 95 % interval of the value, paired by question, with patients as clusters; None if it is not recorded.
         permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
-            patients; a gain is judged by it. None if it is not recorded.
-        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels and answers of the page;
-            None for all questions together.
+            patients; the gain on all questions is judged by it. None if it is not recorded.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels and answers of the page,
+            by which a level is judged; None for all questions together.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
         counts: Number of questions that were answered right before, after, both times or never.
         readability: The questions by whether the replies to them could be read, and the two parts of the gain: on those

@@ -10,10 +10,9 @@ mean over questions, such as macro F1, is the mean of what a single pass would g
 nothing more than one of a single pass: a patient that is left out goes with all its replies, and the mean over its
 passes varies by the patient and by the noise of the replies.
 
-Source: Davison & Hinkley 1997, "Bootstrap Methods and their Application", section 3.8: of nested samples, the outer
-units are resampled with replacement and the inner ones are kept, which has the right variance up to a factor of
-1 - 1 / clusters. It holds where the replies of a pass are drawn independently for each patient, as seeds of sampling
-are in medtune.
+Source: Davison & Hinkley 1997, "Bootstrap Methods and their Application", section 3.8: of nested samples, to take the
+outer units as they are, with all their inner ones, has the right variance up to a factor of 1 - 1 / clusters. It holds
+where the replies of a pass are drawn independently for each patient, as seeds of sampling are in medtune.
 """
 
 from __future__ import annotations

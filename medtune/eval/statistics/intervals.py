@@ -24,7 +24,7 @@ Sources:
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -167,6 +167,16 @@ def method_for(clusters: Sequence[str], *, folds: int = 0) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """An interval and what it was made of."""
+
+    interval: Interval
+    effective: float | None  # As many independent questions tell as much; None for the t interval.
+    freedom: float | None  # Degrees of freedom of the t quantile; None where patients do not differ.
+    is_wider: bool = False  # Whether those of the two phases of a gain made it wider.
+
+
+@dataclass(frozen=True, slots=True)
 class SecondPart:
     """A second source of variance, such as the seeds of several runs."""
 
@@ -193,6 +203,13 @@ def statistic_interval(
         right: Correctness of each answer, 0 to 1, which tells how many patients have wrong and right answers; None if
             answers are not simply right or wrong.
     """
+    return statistic_limits(statistic, clusters, right=right, bounds=bounds).interval
+
+
+def statistic_limits(
+    statistic: Statistic, clusters: Sequence[str], *, right: Sequence[float] | None, bounds: Interval = SHARE
+) -> Limits:
+    """Returns the interval of `statistic_interval` with what it was made of."""
     codes = cluster_codes(clusters, right)
     found = spread([Term(1.0, statistic)], codes)
     if not bounds.low <= found.value <= bounds.high:
@@ -200,16 +217,16 @@ def statistic_interval(
     telling = None if right is None else _fewest(codes, np.asarray(right) > 0, np.asarray(right) < 1)
     freedom = _freedom(found, telling)
     if not _is_finite(bounds):
-        return _t_interval(found, freedom, bounds, None)
+        return _t_limits(found, freedom, bounds, None)
     span = bounds.high - bounds.low
     share = min(max((found.value - bounds.low) / span, 0.0), 1.0)
     one = share * (1 - share)
     if telling == 0 or not found.is_measured or one == 0:
-        n = found.equal_clusters
+        n, used = found.equal_clusters, None
     else:
-        n = _effective(found, one * span**2, freedom, found.clusters - 1)
+        n, used = _effective(found, one * span**2, freedom, found.clusters - 1), freedom
     low, high = wilson(share * n, n)
-    return Interval(bounds.low + span * low, bounds.low + span * high)
+    return Limits(Interval(bounds.low + span * low, bounds.low + span * high), n, used)
 
 
 def over_folds(of: Callable[[Sequence[str]], Interval], clusters: Sequence[str], folds: Sequence[str]) -> Interval:
@@ -249,6 +266,18 @@ def statistic_gain_interval(
 
     The arguments are those of `statistic_interval`; `right` holds the correctness before and after.
     """
+    return statistic_gain_limits(before, after, clusters, right=right, bounds=bounds).interval
+
+
+def statistic_gain_limits(
+    before: Statistic,
+    after: Statistic,
+    clusters: Sequence[str],
+    *,
+    right: tuple[Sequence[float], Sequence[float]] | None,
+    bounds: Interval = SHARE,
+) -> Limits:
+    """Returns the interval of `statistic_gain_interval` with what it was made of."""
     codes = cluster_codes(clusters, *(right or ()))
     found = spread([Term(-1.0, before), Term(1.0, after)], codes)
     if right is None:
@@ -265,12 +294,14 @@ def statistic_gain_interval(
     wide = difference_of_two(
         (before.value(), own[0]), (after.value(), own[1]), correlation=_correlation(codes, *phases)
     )
-    return Interval(min(limits.low, wide.low), max(limits.high, wide.high))
+    low, high = limits.interval
+    widest = Interval(min(low, wide.low), max(high, wide.high))
+    return replace(limits, interval=widest, is_wider=widest != limits.interval)
 
 
 def gain_limits(
     found: Spread, codes: Numbers, changes: Floats | None, *, bounds: Interval = SHARE, second: SecondPart | None = None
-) -> Interval:
+) -> Limits:
     """Returns the 95 % interval of a gain whose spread is known.
 
     Args:
@@ -285,21 +316,22 @@ def gain_limits(
         telling = min(changed, _fewest(codes, (changes < 1).any(0), (changes > -1).any(0)))
     freedom = _freedom(found, telling)
     if not _is_finite(bounds):
-        return _t_interval(found, freedom, Interval(-math.inf, math.inf), second)
+        return _t_limits(found, freedom, Interval(-math.inf, math.inf), second)
     span = bounds.high - bounds.low
     gain = min(max(found.value / span, -1.0), 1.0)
     # A few metrics have rows that contribute more than the span; the shares of changed answers cannot.
     down = min(max(float(np.mean(np.maximum(-found.rows / span, 0.0))), -gain, 0.0), (1 - gain) / 2)
     up = max(0.0, gain + down)
     one = up + down - gain**2
+    used: float | None = freedom
     if telling == 0 or not found.is_measured or one <= 0:
-        n = found.equal_clusters
+        n, used = found.equal_clusters, None
     elif second is None or second.variance == 0:
         n = _effective(found, one * span**2, freedom, max(_freedom(found, changed), _FEW_CHANGED))
     else:
         n = _effective_of_two(found, one * span**2, freedom, second)
     low, high = tango(up, down, n)
-    return Interval(span * low, span * high)
+    return Limits(Interval(span * low, span * high), n, used)
 
 
 def _effective(found: Spread, variance_of_one: float, freedom: float, freedom_of_patients: float) -> float:
@@ -324,15 +356,16 @@ def _effective_of_two(found: Spread, variance_of_one: float, freedom: float, sec
     return variance_of_one / (first + second.variance) * (normal_quantile() / quantile) ** 2
 
 
-def _t_interval(found: Spread, freedom: float, bounds: Interval, second: SecondPart | None) -> Interval:
+def _t_limits(found: Spread, freedom: float, bounds: Interval, second: SecondPart | None) -> Limits:
     if not found.is_measured:
-        return Interval(found.value, found.value)
+        return Limits(Interval(found.value, found.value), None, None)
     quantile, variance = t_quantile(freedom), found.variance
     if second is not None:
         quantile = _weighted(quantile, variance, second)
         variance += second.variance
     half = quantile * math.sqrt(variance)
-    return Interval(max(bounds.low, found.value - half), min(bounds.high, found.value + half))
+    interval = Interval(max(bounds.low, found.value - half), min(bounds.high, found.value + half))
+    return Limits(interval, None, freedom)
 
 
 def _weighted(quantile: float, variance: float, second: SecondPart) -> float:

@@ -31,15 +31,31 @@ ALPHA = 0.05
 """The p value up to which a difference is called larger than chance explains."""
 
 
+@dataclass(frozen=True, slots=True)
+class SwapTest:
+    """A test that swapped before and after for whole patients."""
+
+    p: float  # Two-sided.
+    num_patients: int  # Those whose swap can change the difference.
+    arrangements: int  # Number of those that were tried; 0 where nothing could change.
+    is_exact: bool  # Whether these are all.
+
+
 def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> float:
-    """Returns the two-sided p value of the difference after - before, from swaps of the two for whole patients.
+    """Returns the two-sided p value of `patient_test`."""
+    return patient_test(both, patients, seed=seed).p
+
+
+def patient_test(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> SwapTest:
+    """Tests the difference after - before by swapping the two for whole patients.
 
     Under the null hypothesis it does not matter which of a patient's two sets of answers is called "before", however
     these answers depend on each other. The p value is the share of arrangements whose difference is at least as large
-    as the observed one in either direction. All arrangements are tried if they are at most `MAX_ARRANGEMENTS` (or
-    1,000, if each is computed anew). With C patients whose swap changes something, p is then at
-    least 2^(1 - C). Otherwise arrangements are drawn, and p is (b + 1) / (m + 1) if b of m are at least as large. An
-    arrangement without a value counts as at least as large, and a difference without a value has the p value 1.
+    as the observed one in either direction. All arrangements are tried if they are at most `MAX_ARRANGEMENTS`; fewer
+    where many patients or columns make each dear, down to 1,000, and 1,000 if each is computed anew. With C patients
+    whose swap changes something, p is then at least 2^(1 - C). Otherwise as many are drawn by the seed, and p is
+    (b + 1) / (m + 1) if b of m are at least as large. An arrangement without a value counts as at least as large, and a
+    difference without a value has the p value 1.
 
     Args:
         both: The statistic of the rows before, followed by the rows after, about the same questions in the same order.
@@ -56,10 +72,10 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
     codes = cluster_codes(patients)
     swapped = _of_sums(both, codes) if isinstance(both, Sums) else _of_rows(both, codes)
     if not swapped.num_clusters:
-        return 1.0
+        return SwapTest(1.0, 0, 0, is_exact=True)
     (observed,) = np.abs(swapped.differences(np.zeros((1, swapped.num_clusters), dtype=np.bool_)))
     if not np.isfinite(observed):
-        return 1.0
+        return SwapTest(1.0, swapped.num_clusters, 0, is_exact=True)
     # Swapping everyone reverses the sign alone, so the last cluster can stay as it is.
     free = swapped.num_clusters - 1
     is_exact = 2 ** min(free, 64) <= swapped.at_most
@@ -69,7 +85,8 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
     for swaps in _every(free, at_once) if is_exact else _drawn(free, number, at_once, seed):
         found = np.abs(swapped.differences(np.pad(swaps, ((0, 0), (0, 1)))))
         smaller += int(np.sum(found < observed - _TIE * max(1.0, observed)))
-    return (number - smaller) / number if is_exact else (number - smaller + 1) / (number + 1)
+    p = (number - smaller) / number if is_exact else (number - smaller + 1) / (number + 1)
+    return SwapTest(p, swapped.num_clusters, number, is_exact)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Tests that every number of a run is explained by the questions that it counts, and every answer by what read it."""
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,12 @@ import yaml
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
-from medtune.eval.explaining.numbers import explained, numbers_of
+from medtune.eval.benchmark import Evidence
+from medtune.eval.explaining.numbers import OTHER_LEVEL, Number, explained, numbers_of
+from medtune.eval.metric import ParsedReply
+from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.report.run_data import read_run
+from medtune.eval.scoring.counted import WAITS
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.noted_rules import with_rule
 from medtune.trainer.commands.cli import main
@@ -42,6 +48,13 @@ def test_every_number_is_found_again_from_the_questions_that_it_is_said_to_count
         assert found.again == pytest.approx(number.value, abs=1e-12), path
         named = {row.question.id for row in found.rows} | {id_ for ids in found.left_out.values() for id_ in ids}
         assert named == {each.id for each in phases["final"].questions}, path
+        assert len(found.rows) + sum(map(len, found.left_out.values())) == len(named), path
+        if number.ci95 is not None:
+            assert found.limits is not None, path
+            assert found.limits.interval == pytest.approx(number.ci95, abs=1e-12), path
+        if number.gain is not None:
+            assert found.test is not None, path
+            assert found.test.p == number.gain.permutation_p, path
     kinds = {path.split(".")[2] for path in known if path.startswith("phases.final")}
     assert kinds == {"overall", "by", "metrics"}
     assert "gain" in known
@@ -57,11 +70,40 @@ def test_a_number_names_its_questions_and_how_they_are_joined(run: Path, shown: 
     said = shown(main(["explain", str(run), of_task, "--all"]))
     assert "it is of another level: " in said
     assert "..." not in said
-    assert "after minus before, paired by question" in shown(main(["explain", str(run), "gain"]))
+    said = shown(main(["explain", str(run), "gain"]))
+    assert "after minus before, paired by question" in said
+    assert re.search(r"interval   as many as [\d.]+ independent questions tell", said)
+    assert re.search(r"test       p [=<>] [\d.]+ by swaps .* \(all \d+ arrangements of the \d+ patients", said)
+    level = next(line for line in shown(main(["explain", str(run), "--numbers"])).splitlines() if "gain.by" in line)
+    said = shown(main(["explain", str(run), f"{level}.permutation_p_holm"]))
+    assert "after Holm's correction over all tasks and answers, which decides; McNemar's test" in said
     said = shown(main(["explain", str(run), "phases.final.metrics.image.robust.accuracy"]))
     assert "mean of 2 passes" in said
     assert main(["explain", str(run), "phases.final.metrics.image.robst.accuracy"]) == 1
     assert "Did you mean 'phases.final.metrics.image.robust.accuracy'?" in capsys.readouterr().err
+
+
+def test_a_question_of_another_level_has_this_reason_alone_and_counts_once() -> None:
+    asked = [
+        Question(
+            f"q{number}", f"m{number}", "Mass?", ("yes", "no"), "no", "yes_no", f"p{number}", facets={"task": task}
+        )
+        for number, task in enumerate(("mass", "mass", "organ", "organ"))
+    ]
+    right = [ParsedReply(each, None, "no") for each in asked]
+    # One waits for a judge before training alone, on the other level.
+    before = [*right[:3], replace(right[3], unscored=True)]
+    benchmark = replace(find_benchmark("busi"), metrics={"accuracy": accuracy()})
+    phases = {
+        name: Evidence(asked, (), {"image": {"likelihood": rows}}, "likelihood")
+        for name, rows in (("zero_shot", before), ("final", right))
+    }
+    number = Number("gain.by.task.mass", "", 0.0, 2, None, facet="task", level="mass")
+    found = explained(number, phases, benchmark)
+    assert found.left_out == {OTHER_LEVEL: ["q2", "q3"]}
+    whole = explained(replace(number, facet="", level=""), phases, benchmark)
+    assert whole.left_out == {WAITS: ["q3"]}
+    assert [row.question.id for row in whole.rows] == ["q0", "q1", "q2"]
 
 
 def test_an_answer_that_was_changed_behind_the_results_is_noticed(run: Path, tmp_path: Path, shown: Told) -> None:
