@@ -22,7 +22,7 @@ from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
-from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.answering import LocalAnswerer, ShownRequests
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
@@ -86,7 +86,7 @@ def measured(model: str, *, num_cached: int, num_uncached: int, repeats: int = R
     )
 
 
-def visits_of(groups: Sequence[MediaGroup], benchmark: Benchmark) -> list[Visit]:
+def visits_of(groups: Sequence[MediaGroup], benchmark: Benchmark) -> list[ShownRequests]:
     """Returns the requests for the likelihoods of all options of all questions."""
     return [
         (group, tuple(Request(q, benchmark.render(q, "text"), "likelihood", "image") for q in group.questions))
@@ -94,7 +94,7 @@ def visits_of(groups: Sequence[MediaGroup], benchmark: Benchmark) -> list[Visit]
     ]
 
 
-def answered(assembled: Assembled, visits: Sequence[Visit], *, workers: int) -> Answered:
+def answered(assembled: Assembled, visits: Sequence[ShownRequests], *, workers: int) -> Answered:
     """Returns the answers to all visits; `workers` processes read media ahead, 0 reads them when they are needed."""
     device = device_of(assembled)
     began = time.perf_counter()

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from medtune.models.contract import Assembled
 from medtune.models.nano import pocket
-from medtune.models.sequence.chat_template import ChatML
+from medtune.models.sequence.chatml import ChatML
 from medtune.models.vlm import VisionLanguageModel
 
 WIDTH, LAYERS = 256, 4

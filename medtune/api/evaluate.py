@@ -82,7 +82,7 @@ def evaluate(
     benchmark = with_prepared_prompts(find_benchmark(asked.benchmark), asked.prepared).for_part(asked.chosen)
     with _folder(out) as folder, shown_progress(name, unit="images", shown=progress) as on_group:
         kept = len(stored_predictions(folder)) if folder.is_dir() else 0
-        predictions = ask.evaluate(
+        predictions = ask.ask_questions(
             model,
             asked.groups(),
             benchmark,

@@ -36,7 +36,7 @@ def find_source(name: str) -> Source:
 def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: str) -> Question:
     """Returns a question of `OWN_QUESTIONS` of which no text and no media are known, for scoring alone."""
     # Imported here, because `medtune list` has to start quickly.
-    from medtune.benchmarks.vqa.conversation import answered
+    from medtune.benchmarks.vqa.row_answers import answered
 
     said = answered(
         Place("", 0), text="", answer=answer.strip(), options=tuple(options), declared="", unit="", field="answer"

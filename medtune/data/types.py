@@ -323,10 +323,12 @@ class Prediction:
 
     Attributes:
         key: The key of the request.
-        prompt_hash: A hash of the prompt's text, which tells whether two files asked the same.
+        prompt_hash: A hash of the prompt's text, its choices and the turns before it, under "other_image" also of the
+            media's id, which tells whether two files asked the same.
         options_shown: The question's options in the order that the prompt showed.
         text: The generated reply; None for a likelihood reading.
-        option_logprobs: The natural log-probability of each shown option's words and end of turn.
+        option_logprobs: The natural log-probability of each shown option in the form in which the prompt asks for it
+            (`Prompt.choices`: its words, its letter or both), with the end of turn.
         option_tokens: The number of tokens that each log-probability sums over.
         finish_reason: "stop" (end of turn), "length" (token limit) or None where it is not known.
         verdict: The unparsed verdict of a judge on the reply, where a benchmark shows verdicts beside its scores; it is

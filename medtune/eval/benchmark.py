@@ -180,7 +180,8 @@ class Benchmark:
             task choose among different answers.
         render: Returns the prompt of a question; training and evaluation use this same function.
         parsers: Functions that read an answer from a reply, by name; the first is the default.
-        metrics: The metrics by name; the first is primary.
+        metrics: The metrics by name; the first is primary. `for_part` puts the first that is about any of the questions
+            in front, and whoever scores takes the benchmark from there.
         examples: Synthetic questions, for the contract tests and as an illustration.
         renders: Functions like `render` for conditions that change the prompt, e.g. "with_anatomy".
         tables: Makes the tables that `medtune score` prints after the scores, from one reply to each question. If the

@@ -27,7 +27,7 @@ from medtune.models.sharding.lock_step import Turns
 from medtune.models.tuning.quantize import Precise
 
 Options = tuple[Layout, ...]
-Visit = tuple[MediaGroup, Sequence[Request]]
+ShownRequests = tuple[MediaGroup, Sequence[Request]]
 
 
 class LaidOutRequest(NamedTuple):
@@ -104,12 +104,12 @@ class LocalAnswerer:
         self._share_prefix = share_prefix and assembled.model.plain_because is None
         self._row_tokens = ROW_TOKENS if self._share_prefix and assembled.model.packs_trees else 0
         self._blind: dict[Options, list[TargetRead]] = {}
-        self._waiting: deque[Visit] = deque()
+        self._waiting: deque[ShownRequests] = deque()
         self._ready: dict[PredictionKey, Prediction] = {}
         self._read_already: list[MediaItem] | None = None
         self._told_reader = self._reader
 
-    def expect(self, visits: Sequence[Visit], reader: MediaReader | None = None) -> None:
+    def expect(self, visits: Sequence[ShownRequests], reader: MediaReader | None = None) -> None:
         """Announces the requests that `answer` will get, in that order.
 
         Args:
@@ -137,7 +137,7 @@ class LocalAnswerer:
         yield from (self._ready.pop(key) for key in keys)
 
     @torch.no_grad()
-    def _predictions(self, visit: Visit) -> list[Prediction]:
+    def _predictions(self, visit: ShownRequests) -> list[Prediction]:
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
@@ -146,7 +146,7 @@ class LocalAnswerer:
             likelihoods = list(self._likelihoods(options, encoded))
             return [*likelihoods, *(each.prediction for each in self.replies(replies, encoded))]
 
-    def _together(self, visit: Visit) -> tuple[list[MediaItem], list[LaidOutRequest]]:
+    def _together(self, visit: ShownRequests) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
             alone = self._reader.read(visit[0].media) if shown_by([visit]) else []
             return alone, self._asked(visit, 0 if alone else None)
@@ -172,10 +172,10 @@ class LocalAnswerer:
             return sum(len(layout.ids) for layout in layouts)
         return len(grow(layouts, range(len(layouts))).ids)
 
-    def _items(self, visit: Visit) -> list[MediaItem]:
+    def _items(self, visit: ShownRequests) -> list[MediaItem]:
         return self._told_reader.next() if shown_by([visit]) else []
 
-    def _asked(self, visit: Visit, media: int | None) -> list[LaidOutRequest]:
+    def _asked(self, visit: ShownRequests, media: int | None) -> list[LaidOutRequest]:
         group, requests = visit
         shapes = () if media is None else tuple(map(self._assembled.transform.shape, group.media))
         asked = []
@@ -328,7 +328,7 @@ class LocalAnswerer:
         return stable_int(self._seed, "reply", request.question.id, request.condition, request.repeat) >> 1
 
 
-def shown_by(visits: Sequence[Visit]) -> list[tuple[MediaRef, ...]]:
+def shown_by(visits: Sequence[ShownRequests]) -> list[tuple[MediaRef, ...]]:
     return [
         group.media
         for group, requests in visits
@@ -360,7 +360,7 @@ def _order(asked: LaidOutRequest) -> tuple[bool, int]:
     return _is_blind(asked), -len(asked.layouts[0].ids)
 
 
-def _keys(visit: Visit) -> list[PredictionKey]:
+def _keys(visit: ShownRequests) -> list[PredictionKey]:
     return [_key(request) for request in visit[1]]
 
 

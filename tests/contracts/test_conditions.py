@@ -18,7 +18,7 @@ from medtune.data.media.load import BLANKS, load_media
 from medtune.data.media.videos.read import write_video
 from medtune.data.media.volumes.axial_pictures import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
 from medtune.models.attention import PLACE, sees
@@ -125,7 +125,7 @@ def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: p
     answerer = LocalAnswerer(
         assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=4, precise=nullcontext, temperature=1.0
     )
-    found = evaluate(
+    found = ask_questions(
         answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],
         conditions=conditions(kind), repeats=dict.fromkeys(conditions(kind), REPEATS),
     )  # fmt: skip
@@ -161,7 +161,7 @@ def test_a_served_model(kind: MediaKind, chat: ChatServer, tmp_path: Path) -> No
         chat.base_url, "m", video_frames=4, volumes_as="slices", temperature=1.0, cache=tmp_path / "cache"
     )
     with open_answerer(Served(endpoint, tmp_path / "spent.jsonl"), max_new_tokens=4, say=lambda text: None) as answerer:
-        found = evaluate(
+        found = ask_questions(
             answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],
             conditions=conditions(kind), repeats=dict.fromkeys(conditions(kind), REPEATS),
         )  # fmt: skip
@@ -193,5 +193,5 @@ def test_a_served_model_is_sent_no_volumes(chat: ChatServer, tmp_path: Path) -> 
         open_answerer(Served(endpoint, tmp_path / "spent.jsonl"), max_new_tokens=4, say=lambda text: None) as answerer,
         pytest.raises(ValueError, match="not volumes; choose another model"),
     ):
-        evaluate(answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"])
+        ask_questions(answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"])
     assert chat.bodies == []

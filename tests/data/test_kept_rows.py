@@ -63,7 +63,7 @@ def test_memory_of_prepare_hardly_grows_with_the_rows(tmp_path: Path, monkeypatc
     # What is done for so many rows at once is done for few here, so that it is the same for both tables.
     monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 100)
     monkeypatch.setattr(read, "_AT_ONCE", 100)
-    monkeypatch.setattr("medtune.data.raw.hub_rows._ROWS", 100)
+    monkeypatch.setattr("medtune.data.raw.table_rows._ROWS", 100)
     few, many = 300, 1300
     peaks: dict[int, int] = {}
     for rows in (20, few, many):

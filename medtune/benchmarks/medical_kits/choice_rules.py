@@ -32,7 +32,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
+from medtune.eval.scoring.parsers.closed_parser import parse_closed
 from medtune.eval.scoring.reply_rules import ReplyRule
 
 _QUESTION, _OPTIONS = "question", "options"

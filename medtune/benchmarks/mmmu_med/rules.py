@@ -5,10 +5,10 @@ the number of its letters, and the table states how many there are, and how many
 
 Reads answers to open questions, which are a letter, a number or a few words, and never guesses.
 
-The answer is what a reply marks or states as its answer (medtune/eval/scoring/parsers/yes_no_parser.py), or else its
+The answer is what a reply marks or states as its answer (medtune/eval/scoring/parsers/answer_in_reply.py), or else its
 first or last line, of which the one with fewer words counts, if it is short; two lines that are equally short both have
 to be right. The answer is right if it is the true letter, equals the true number, or is the true text after
-normalisation (medtune/eval/scoring/parse_replies.py).
+normalisation (medtune/eval/scoring/normalised_text.py).
 """
 
 import re
@@ -21,9 +21,9 @@ from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import LETTER, OTHERS, SUBJECTS
 from medtune.data.json_text import json_value
 from medtune.data.types import Question
+from medtune.eval.scoring.parsers.answer_in_reply import is_answer, read_answer, without_introduction
 from medtune.eval.scoring.parsers.answer_words import NEGATION
 from medtune.eval.scoring.parsers.measures import read_measure
-from medtune.eval.scoring.parsers.yes_no_parser import is_answer, read_answer, without_introduction
 from medtune.eval.scoring.reply_rules import ReplyRule
 
 _SHORT_WORDS = 8

@@ -7,7 +7,7 @@ utils/SLAKE/SLAKE.py:53-57.
 """
 
 from medtune.benchmarks.medical_kits.choice_rules import CLOSED, CLOSED_ZH, OPEN, OPEN_ZH, YES_NO, medevalkit_prompts
-from medtune.benchmarks.short_answers.released_answers import is_open
+from medtune.benchmarks.short_answers.released_answers import is_released_as_open
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
@@ -29,5 +29,5 @@ def _by_words(question: Question) -> str:
 
 
 def _by_type(question: Question) -> str:
-    english, chinese = (OPEN, OPEN_ZH) if is_open(question) else (CLOSED, CLOSED_ZH)
+    english, chinese = (OPEN, OPEN_ZH) if is_released_as_open(question) else (CLOSED, CLOSED_ZH)
     return (english if question.facets["language"] == _ENGLISH else chinese).name

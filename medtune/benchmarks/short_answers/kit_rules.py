@@ -32,7 +32,7 @@ from medtune.benchmarks.medical_kits.medevalkit_sets import (
     judged_totals,
     printed_totals,
 )
-from medtune.benchmarks.short_answers.released_answers import is_closed, truth_as_released
+from medtune.benchmarks.short_answers.released_answers import is_released_as_closed, truth_as_released
 from medtune.data.types import Question
 from medtune.eval.scoring.reply_rules import ReplyRule
 
@@ -258,8 +258,8 @@ def _of_counting(counting: JudgeCounting | None) -> str:
 def _llava_med(
     replies: Replies, closed_rule: Callable[[str, str], bool], open_rule: Callable[[str, str], bool]
 ) -> dict[str, float]:
-    free = [_pair(question, reply) for question, reply in replies if not is_closed(question)]
-    closed = [_pair(question, reply) for question, reply in replies if is_closed(question)]
+    free = [_pair(question, reply) for question, reply in replies if not is_released_as_closed(question)]
+    closed = [_pair(question, reply) for question, reply in replies if is_released_as_closed(question)]
     found = {"closed_accuracy": _mean([closed_rule(*pair) for pair in closed])} if closed else {}
     if free:
         scores = [llava_med.open_scores(*pair) for pair in free]
@@ -274,7 +274,7 @@ def _llava_med(
 
 
 def _nearest(replies: Replies) -> Callable[[str, str], bool]:
-    open_truths = (truth_as_released(question) for question, _ in replies if not is_closed(question))
+    open_truths = (truth_as_released(question) for question, _ in replies if not is_released_as_closed(question))
     return llava_med.nearest_candidate_rule([*dict.fromkeys(open_truths)])
 
 
@@ -282,14 +282,18 @@ def _shares(
     replies: Replies, closed_rule: Callable[[str, str], bool], open_rule: Callable[[str, str], bool]
 ) -> dict[str, float]:
     parts = {
-        "closed_accuracy": [closed_rule(*_pair(question, said)) for question, said in replies if is_closed(question)],
-        "exact_match": [open_rule(*_pair(question, said)) for question, said in replies if not is_closed(question)],
+        "closed_accuracy": [
+            closed_rule(*_pair(question, said)) for question, said in replies if is_released_as_closed(question)
+        ],
+        "exact_match": [
+            open_rule(*_pair(question, said)) for question, said in replies if not is_released_as_closed(question)
+        ],
     }
     return {name: _mean(hits) for name, hits in parts.items() if hits}
 
 
 def _pathvqa(replies: Replies) -> dict[str, float]:
-    free = [_pair(question, reply) for question, reply in replies if not is_closed(question)]
+    free = [_pair(question, reply) for question, reply in replies if not is_released_as_closed(question)]
     if not free:
         return {}
     return {
@@ -304,7 +308,7 @@ def _pair(question: Question, reply: str) -> tuple[str, str]:
 
 
 def _row(question: Question, reply: str) -> SetRow:
-    return SetRow(truth_as_released(question), reply, "CLOSED" if is_closed(question) else "OPEN")
+    return SetRow(truth_as_released(question), reply, "CLOSED" if is_released_as_closed(question) else "OPEN")
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -24,7 +24,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from medtune.benchmarks.short_answers.released_answers import is_chinese, is_closed, is_open
+from medtune.benchmarks.short_answers.released_answers import is_chinese, is_released_as_closed, is_released_as_open
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.judge import JudgeTask
@@ -32,8 +32,9 @@ from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parsers.answer_in_reply import read_answer
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no, read_answer
+from medtune.eval.scoring.parsers.closed_parser import parse_closed, parse_yes_no
 
 _SENTENCE_END = re.compile(r"\n|[.!?;](?=\s|$)|[。；]")
 _TAKEN_BACK = re.compile(r"\W*(?:no|not|actually|wait|sorry|rather|correction|or|but|however|不对|不是|或)\b", re.I)
@@ -230,16 +231,16 @@ def metrics() -> Mapping[str, Metric]:
     A closed question without listed answers ("left or right?") counts as closed here, as in the printed numbers.
     """
     return {
-        "closed_accuracy": closed_accuracy().only(is_closed),
-        "exact_match": exact_match().only(is_open),
-        "token_f1": token_f1().only(is_open),
-        "open_recall": open_recall().only(is_open),
+        "closed_accuracy": closed_accuracy().only(is_released_as_closed),
+        "exact_match": exact_match().only(is_released_as_open),
+        "token_f1": token_f1().only(is_released_as_open),
+        "open_recall": open_recall().only(is_released_as_open),
     }
 
 
 def judge_task() -> JudgeTask:
     """Returns how open answers are judged; the instructions are our own."""
-    return extra_judge_task(covers=is_open, system=_SYSTEM, most=1)
+    return extra_judge_task(covers=is_released_as_open, system=_SYSTEM, most=1)
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:

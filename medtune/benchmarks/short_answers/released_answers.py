@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.files import json_file
-from medtune.data.raw.hub_rows import hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import HubId, Missing, Place, Reject, SourceTable, read_rows
+from medtune.data.raw.table_rows import hub_rows
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
 YES_NO, CLOSED, OPEN = "yes_no", "closed", "open"
@@ -93,12 +93,12 @@ def truth_as_released(question: Question) -> str:
     return question.printed.get(RELEASED, question.answer)
 
 
-def is_closed(question: Question) -> bool:
+def is_released_as_closed(question: Question) -> bool:
     return question.facets["task"] != OPEN
 
 
-def is_open(question: Question) -> bool:
-    return not is_closed(question)
+def is_released_as_open(question: Question) -> bool:
+    return not is_released_as_closed(question)
 
 
 def is_chinese(question: Question) -> bool:

@@ -9,7 +9,7 @@ benchmark.
 
 The primary metric is the first one that is about any question of the split:
 
-1. `closed_accuracy`, where there are questions with options or with yes and no;
+1. `closed_accuracy`, where there are questions with options or with yes and no that are not about labels;
 2. `macro_f1` of labels, where there are questions about several labels a picture, in one question or one by one;
 3. `within_tolerance`, where there are numbers with a stated tolerance;
 4. `exact_match`, where most true answers are short;
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks import example
-from medtune.benchmarks.vqa.conversation import is_free_text, judge_task
+from medtune.benchmarks.vqa.free_text import is_free_text, judge_task
 from medtune.benchmarks.vqa.label_questions import render_labels
 from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES
@@ -42,10 +42,11 @@ from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, is_about_labels,
 from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, num_words
+from medtune.eval.scoring.parsers.answer_in_reply import is_answer, read_answer
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
+from medtune.eval.scoring.parsers.closed_parser import parse_closed
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.noted_rules import note
-from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
 KINDS: Mapping[str, Callable[[Question], bool]] = {

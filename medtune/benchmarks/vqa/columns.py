@@ -91,7 +91,7 @@ class Columns:
     # The columns of each role that has any; media and lettered options may have several.
     found: Mapping[str, tuple[str, ...]]
     others: tuple[str, ...]  # The columns without a role.
-    patients: str  # What the patient column names: "patient", "study" or "lesion"; "" without one.
+    patient_unit: str  # What the patient column names: "patient", "study" or "lesion"; "" without one.
     names: tuple[str, ...] = ()  # All columns in their order, for messages.
 
     def of(self, role: str) -> str | None:

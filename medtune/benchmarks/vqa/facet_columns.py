@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.conversation import cell_text
+from medtune.benchmarks.vqa.row_answers import cell_text
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.raw.rows import Row
 from medtune.data.types import Question

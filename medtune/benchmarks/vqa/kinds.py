@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, TurnQuestion, free_answer
+from medtune.benchmarks.vqa.row_answers import TRUTH_VALUES, YES_NO, RowAnswer, free_answer
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
 from medtune.data.kept_rows import Digests, KeptRows, digest
 from medtune.data.languages import ENGLISH, LANGUAGES, column_names
@@ -44,7 +44,7 @@ _THOUSAND_OR_DECIMAL = re.compile(r"[-+]?\d{1,3},\d{3}")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,(?:\d\d?|\d{4,})|[-+]?0,\d+")
 _LABEL_COLUMNS = {"label", "class", *column_names("label")}
 
-Decide = Callable[[str, str], TurnQuestion]
+Decide = Callable[[str, str], RowAnswer]
 """A function of (answer of the file, question's id) that returns the answer with its kind and options."""
 
 
@@ -116,20 +116,20 @@ def _decided(asked: _AskedText, *, truths: Mapping[str, str], all_truth: bool, l
         read = {answer: truths.get(each, each) for answer, each in plain.items()}
         if language != ENGLISH and different <= {*truths}:
             words = LANGUAGES[language].yes_no
-            return lambda answer, _: TurnQuestion(text, words, words[YES_NO.index(read[answer])], "choice", None), ""
-        return lambda answer, _: TurnQuestion(text, YES_NO, read[answer], "yes_no", None), ""
+            return lambda answer, _: RowAnswer(text, words, words[YES_NO.index(read[answer])], "choice", None), ""
+        return lambda answer, _: RowAnswer(text, YES_NO, read[answer], "yes_no", None), ""
     pair = next((pair for pair in _POLAR_PAIRS if different == {*pair}), None)
     if pair is not None or _are_classes(text, said, labels=labels):
         name = _usual_spellings(said)
         options = tuple(sorted({*name.values()}, key=lambda word: _order(word, pair or {})))
         if len(options) > len(LETTERS):
             return lambda answer, id_: _some_of(text, options, name[answer.casefold()], id_), ""
-        return lambda answer, _: TurnQuestion(text, options, name[answer.casefold()], "choice", None), ""
+        return lambda answer, _: RowAnswer(text, options, name[answer.casefold()], "choice", None), ""
     found = {answer: free_answer(text, written) for answer, written in _with_decimal_commas(said).items()}
     kinds = {answer: "yes_no" if plain[answer] in truths else each.kind for answer, each in found.items()}
     if len({*kinds.values()}) == 1:
         return lambda answer, _: found[answer], ""
-    return lambda answer, _: TurnQuestion(text, (), answer, "text", None), _mixed(text, said, kinds)
+    return lambda answer, _: RowAnswer(text, (), answer, "text", None), _mixed(text, said, kinds)
 
 
 def _are_classes(text: str, said: Counter[str], *, labels: bool) -> bool:
@@ -147,11 +147,11 @@ def _order(word: str, pair: Mapping[str, int]) -> tuple[float, str]:
     return float(number[0]) if number else math.inf, word
 
 
-def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -> TurnQuestion:
+def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -> RowAnswer:
     """Returns an answer with as many of the classes as a question shows, in an order that the id decides."""
     others = [each for each in classes if each != answer]
     drawn = stable_order(others, 0, question_id, "distractors")[: MOST_CLASSES - 1]
-    return TurnQuestion(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
+    return RowAnswer(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
 
 
 def _usual_spellings(said: Counter[str]) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _mixed(text: str, said: Counter[str], kinds: Mapping[str, str]) -> str:
     )
 
 
-def _with(question: Question, answer: TurnQuestion) -> Question:
+def _with(question: Question, answer: RowAnswer) -> Question:
     is_task_of_kind = question.facets.get("task") == question.answer_kind
     return replace(
         question,

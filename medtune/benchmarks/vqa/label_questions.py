@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
+from medtune.benchmarks.vqa.row_answers import SEPARATORS, cell_text
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.json_text import json_value
 from medtune.data.kept_rows import KeptRows

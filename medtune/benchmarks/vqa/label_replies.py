@@ -15,9 +15,9 @@ from medtune.benchmarks.vqa.labels_in_prose import all_but, is_none, said_in_pro
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import Question
 from medtune.eval.scoring.label_sets import joined_labels, labels_of
+from medtune.eval.scoring.parsers.answer_in_reply import read_answer
 from medtune.eval.scoring.parsers.listed_choices import rows_as_lines, with_words_for_boxes
 from medtune.eval.scoring.parsers.medical_names import in_names_of
-from medtune.eval.scoring.parsers.yes_no_parser import read_answer
 
 _YES = "yes|present|true|visible|seen|ja|oui|si|sí|1"
 _NO = "no|not|absent|false|without|kein|keine|keinen|nicht|nein|non|sin|sans|0"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS, cell_text
+from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS
+from medtune.benchmarks.vqa.row_answers import cell_text
 from medtune.data.json_text import json_value
 from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.conversation import PlaceAnswerError
 from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
+from medtune.benchmarks.vqa.row_answers import PlaceAnswerError
 from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, RowQuestion, RowReader
 from medtune.benchmarks.vqa.spreadsheet_changes import (
     are_made,
@@ -58,7 +58,7 @@ class ReadSet:
 class _ReadQuestion(NamedTuple):
     question: Question
     place: Place
-    free: str | None  # As in `RowQuestion`.
+    deciding_answer: str | None  # As in `RowQuestion`.
 
     @property
     def text(self) -> str:
@@ -137,7 +137,7 @@ def question_table(
         ),
         tuple(found.rejects),
         missing_media(found.rejects, folder, fetch="the data set's owner"),
-        stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
+        stands_for_patient=_unit([each.reader.patient_unit for each in sets], found.media.values()),
     )
 
 
@@ -190,7 +190,8 @@ def _of_one_kind(
     """Returns the questions with language, kind of answer, facets and patient, and notes on how they are asked."""
     codes = languages_of((each.question.text for each in found.rows), options.language)
     asked = KeptRows(
-        (replace(each.question, language=code), each.free) for each, code in zip(found.rows, codes, strict=True)
+        (replace(each.question, language=code), each.deciding_answer)
+        for each, code in zip(found.rows, codes, strict=True)
     )
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
@@ -327,15 +328,15 @@ def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) ->
 
 def _reject_dates(found: _Collected, reader: RowReader) -> None:
     """Takes the questions whose answers a spreadsheet made dates out of those that were read."""
-    dates = Counter(row.text for row in found.rows if row.free is not None and is_date(row.free))
+    dates = Counter(row.text for row in found.rows if row.deciding_answer is not None and is_date(row.deciding_answer))
     if not dates:
         return
-    asked = Counter(row.text for row in found.rows if row.free is not None and row.text in dates)
+    asked = Counter(row.text for row in found.rows if row.deciding_answer is not None and row.text in dates)
     made = {text for text, number in dates.items() if are_made(number, of=asked[text])}
     dated = [
-        (number, row.place, row.free)
+        (number, row.place, row.deciding_answer)
         for number, row in enumerate(found.rows)
-        if row.free is not None and row.text in made and is_date(row.free)
+        if row.deciding_answer is not None and row.text in made and is_date(row.deciding_answer)
     ]
     # A date of several media is no one's birthday, and may be named.
     shown = Counter(date for _, _, date in dated)
@@ -387,6 +388,9 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
             found.has_rejected_media |= any(str(row.values.get(name) or "").strip() for name in media)
             found.by_place += [error] if isinstance(error, PlaceAnswerError) else []
             continue
+        if not asked:
+            found.left_out[f"of the split {said!r}"] += 1
+            continue
         found.by_words += each.reader.lists_options and any(one.question.options for one in asked)
         more = levels.of(row)
         for one in asked:
@@ -398,7 +402,9 @@ def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None
                 found.is_cut = True
                 return
             patients.add(patient)
-            found.rows.append(_ReadQuestion(replace(question, facets={**more, **question.facets}), one.place, one.free))
+            found.rows.append(
+                _ReadQuestion(replace(question, facets={**more, **question.facets}), one.place, one.deciding_answer)
+            )
             found.media[question.media_id] = one.media
             if not one.media and len(asked) > 1:
                 # Later turns repeat a turn that shows nothing, and stay with it in one split.

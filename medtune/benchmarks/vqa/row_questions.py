@@ -8,23 +8,18 @@ from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import (
-    ASSISTANT,
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, SpokenTurn, asked_turns, said_in
+from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
+from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
+from medtune.benchmarks.vqa.row_answers import (
     NOT_KNOWN,
-    SYSTEM,
-    USER,
-    SpokenTurn,
     answered,
-    asked_turns,
     cell_text,
     listed_options,
     option_texts,
-    said_in,
     states_kind,
     unanswered,
 )
-from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
-from medtune.benchmarks.vqa.media_cells import MediaCells, MediaPart, media_in
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.json_text import json_value
 from medtune.data.raw.folder import LEFT_OUT, split_named
@@ -52,7 +47,7 @@ class RowQuestion:
     media: tuple[MediaRef, ...]
     place: Place
     # The answer as the row has it where the kind of answer follows from answers alone; else None.
-    free: str | None = None
+    deciding_answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +108,14 @@ class RowReader:
         return "" if self.said.unanswered else cell_text(self._cell(row, roles.SPLIT))
 
     @property
-    def patients(self) -> str:
+    def patient_unit(self) -> str:
         """What the rows name as a patient: "patient" or "study"; "" where they name none."""
-        return self.columns.patients or ("patient" if self.said.patient else "")
+        return self.columns.patient_unit or ("patient" if self.said.patient else "")
 
     def _patient(self, row: Row, media: Sequence[MediaRef]) -> str:
         if self.said.patient is None or self.columns.of(roles.PATIENT):
             patient = _WHOLE.sub(r"\1", self._text(row, roles.PATIENT))
-            if not patient and self.columns.patients and not self.said.unanswered:
+            if not patient and self.columns.patient_unit and not self.said.unanswered:
                 raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
             return patient
         written = self.media.written(media[0].path) if media else ""

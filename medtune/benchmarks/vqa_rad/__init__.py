@@ -28,8 +28,8 @@ from medtune.benchmarks.short_answers.released_answers import (
     answer_table,
     asked,
     hub_form_table,
-    is_closed,
     is_hub_copy,
+    is_released_as_closed,
     released_rows,
     tidy,
 )
@@ -110,7 +110,7 @@ def _missing(questions: Sequence[Question]) -> str:
         return less
     if any(question.facets["task"] == CLOSED for question in questions):
         return ""
-    closed = sum(map(is_closed, questions))
+    closed = sum(map(is_released_as_closed, questions))
     return f"in the hub's form, in which {closed} are closed, where the printed numbers have {CLOSED_QUESTIONS}"
 
 

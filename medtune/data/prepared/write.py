@@ -1,6 +1,8 @@
 """Makes a prepared folder: reads a source's raw files, copies media, divides patients into splits and writes tables.
 
-The ids of media and questions are made from what they hold, the same for all users.
+A media item's id is made from its content, and a question's from its task, its media id and its place among the
+questions that share both, so that ids are the same for all users. The words of a question take part only where
+nothing is shown.
 """
 
 import hashlib

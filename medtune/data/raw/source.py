@@ -64,7 +64,7 @@ class Broken(NamedTuple):
 
 
 class RowError(ValueError):
-    """The error of a raw row that cannot become a question; `read_rows` catches it and collects its reject."""
+    """The error of a raw row that cannot become a question; what reads the rows catches it and collects its reject."""
 
     def __init__(self, reject: Reject) -> None:
         super().__init__(str(reject))

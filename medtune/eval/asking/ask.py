@@ -20,7 +20,7 @@ from medtune.eval.predictions.shards import (
 from medtune.eval.scoring.parse_replies import index
 
 
-def evaluate(
+def ask_questions(
     answerer: Answerer,
     groups: Sequence[MediaGroup],
     benchmark: Benchmark,

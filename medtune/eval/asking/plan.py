@@ -109,7 +109,7 @@ def plan_visits(
 
     Another group's questions that are asked with these media ("other_image") belong to the same visit, so that the
     media are read once. Questions without options are left out of "permuted_options" and "stated_answer", and media
-    that are no videos are left out of "shuffled_frames". The arguments are those of `evaluate`.
+    that are no videos are left out of "shuffled_frames". The arguments are those of `ask_questions`.
     """
     if not groups or not readings or not conditions:
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")

@@ -22,7 +22,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.verdict import Readability
 from medtune.eval.metric import Metric, ParsedReply, scored_everywhere
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.scoring.answer_classes import is_closed, task_name
+from medtune.eval.scoring.answer_classes import is_scored_choice, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
 from medtune.eval.statistics import Floats, cluster_codes
 from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, over_folds, statistic_gain_interval
@@ -194,7 +194,7 @@ def _answers(
 ) -> dict[str, dict[str, LevelGain]]:
     pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
     for one, two in zip(before, after, strict=True):
-        if is_closed(one) and (task := task_name(one.question, facet)) in tasks:
+        if is_scored_choice(one) and (task := task_name(one.question, facet)) in tasks:
             pairs.setdefault((task, one.question.answer), []).append((one, two))
     found = {
         name: level_gain([one for one, _ in both], [two for _, two in both], accuracy())

@@ -35,7 +35,7 @@ def exact_match() -> Metric:
     0.25
 
     Source: "EM" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation
-    of `medtune.eval.scoring.parse_replies`.
+    of `medtune.eval.scoring.normalised_text`.
     """
     return Metric(mean_of_rows(_is_same), covers=is_open)
 
@@ -57,7 +57,7 @@ def token_f1() -> Metric:
     0.5555555555555555
 
     Source: "F1" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation
-    of `medtune.eval.scoring.parse_replies`.
+    of `medtune.eval.scoring.normalised_text`.
     """
     return Metric(mean_of_rows(lambda row: f1_of_tokens(row.parsed or "", row.question.answer)), covers=is_open)
 

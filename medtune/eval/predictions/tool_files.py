@@ -20,8 +20,8 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from medtune.data.json_text import json_value
-from medtune.data.raw.hub_rows import XLSX
 from medtune.data.raw.lettered_options import split_options
+from medtune.data.raw.table_rows import XLSX
 from medtune.data.raw.workbooks import open_workbook
 
 PREDICTION = "prediction"

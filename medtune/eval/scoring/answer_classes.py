@@ -182,7 +182,7 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     likelihoods = {row.question.id: row.prediction for row in parsed.get(reading, ()) if row.prediction}
     tasks: dict[str, list[ParsedReply]] = {}
     for row in parsed[parser]:
-        if is_closed(row):
+        if is_scored_choice(row):
             tasks.setdefault(task_name(row.question, facet), []).append(row)
     found, left_out = [], {}
     for name, rows in tasks.items():
@@ -196,7 +196,7 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     return ByTask(tuple(found), left_out)
 
 
-def is_closed(row: ParsedReply) -> bool:
+def is_scored_choice(row: ParsedReply) -> bool:
     """Returns whether a reply chooses among given answers, and does not wait for a judge."""
     return row.question.answer_kind in ("choice", "yes_no") and not row.unscored
 

@@ -1,4 +1,8 @@
-"""Parses replies: every parser of a benchmark reads every prediction of every pass, with one row for each question."""
+"""Reads the answer in each prediction of every pass, with one row for each question and parser.
+
+A generated reply is read by every parser of the benchmark, a likelihood by none of them: the likeliest option is its
+answer, in total (`LIKELIHOOD`) and per token (`PER_TOKEN`). `primary_parser` says which of them `overall` counts.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +35,12 @@ def parse_replies(
 ) -> dict[str, list[ParsedReply]]:
     """Returns, for each parser of a reading, one row per question in their order, with the replies of all passes.
 
-    A likelihood reading has two parsers and covers the questions that have options (`parse_all` adds the others, which
-    are read from their replies). "likelihood" reads the option with
-    the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division
-    by the number of tokens, and is left out if a prediction has no token counts. A generation has the benchmark's
-    parsers. A question without a prediction has a row with `prediction=None`. A free answer that no judge has judged is
-    `unscored`. An empty answer is not, because no judge could give it points: it counts as unparsable.
+    A likelihood reading has two names in the place of parsers and covers the questions that have options (`parse_all`
+    adds the others, which are read from their replies). "likelihood" takes the option with the highest log-probability;
+    of equal ones, the one shown first. "likelihood_per_token" does the same after division by the number of tokens, and
+    is left out if a prediction has no token counts. A generation has the benchmark's parsers. A question without a
+    prediction has a row with `prediction=None`. A free answer that no judge has judged is `unscored`. An empty answer
+    is not, because no judge could give it points: it counts as unparsable.
 
     The passes are the numbers of repeats that occur among these predictions. A question without a prediction in one of
     them counts as unanswered there, as it does in a single pass.

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.nano import byte_tokenizer
-from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
+from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel

@@ -1,4 +1,4 @@
-"""Lays out media items and a conversation with a chat template of text, in ChatML, or as plain text.
+"""Lays out media items and a conversation with a chat template of text, or as plain text where there is none.
 
 A template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer is
 encoded as plain text and put in their place. A tokenizer without a template gets the bare question, with the answer on
@@ -11,16 +11,12 @@ A checkpoint's template is changed first, and an export writes the changed one. 
 then learnt behind `</think>`, and a reply of a few tokens is cut within its thought. With "off", the prompt ends with
 the empty thought that the template itself writes in front of an answer: asking, likelihoods and labels are then about
 the answer alone.
-
-Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn (ChatML).
 """
 
 import datetime
 import re
 from collections.abc import Mapping
 from collections.abc import Sequence as Many
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
@@ -28,8 +24,9 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder, user_turns
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, user_turns
 from medtune.models.sequence.template_limits import refuse_endless
+from medtune.models.sequence.text_family import TextFamily
 from medtune.models.weights.loading_options import Thinking
 
 PROMPT_DATE = datetime.date(2024, 7, 26)
@@ -48,8 +45,6 @@ _SWITCH = re.compile(r"\benable_thinking\b")
 
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
 """Stand-ins with characters for private use, which occur in no template and no question."""
-_CACHED = 65536
-OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
 def set_date(processor: Any) -> dict[str, str]:
@@ -147,77 +142,6 @@ def _template(processor: Any) -> str | None:
 def _put(processor: Any, template: str) -> None:
     found = processor.chat_template
     processor.chat_template = {**found, "default": template} if isinstance(found, Mapping) else template
-
-
-class TextFamily:
-    """What families share that write everything around the media as plain text, also a control token that is spelt out.
-
-    Every media item has the same number of visual tokens. Each family sets `stop_ids` to the one token that ends an
-    answer, which fills the shorter rows as well: padding is masked, so any id would do.
-    """
-
-    stop_ids: tuple[int, ...]
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, num_media_tokens: int) -> None:
-        self._tokenizer = tokenizer
-        self._num_media_tokens = num_media_tokens
-        tokenizer.backend_tokenizer.encode_special_tokens = True
-        self.encode = lru_cache(maxsize=_CACHED)(self._encode)
-        """Returns the ids of a text, without an opening or closing token."""
-
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
-
-    @property
-    def pad_id(self) -> int:
-        return self.stop_ids[0]
-
-    def special(self, token: str) -> int:
-        known = self._tokenizer.get_vocab()
-        if token not in known:
-            raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")
-        return int(known[token])
-
-    @property
-    def bos_id(self) -> int:
-        """The id of the token that opens every sequence."""
-        return self._named("bos_token_id")
-
-    @property
-    def eos_id(self) -> int:
-        """The id of the token that ends an answer."""
-        return self._named("eos_token_id")
-
-    def _named(self, field: str) -> int:
-        value = getattr(self._tokenizer, field)
-        if value is None:
-            raise ValueError(f"the tokenizer names no {field}; this family needs one")
-        return int(value)
-
-    def shown(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
-        """Adds texts and media items to a row."""
-        for piece in pieces:
-            if isinstance(piece, int):
-                row.media(self._num_media_tokens, item=piece)
-            else:
-                row.text(self.encode(piece))
-
-    def answered(self, row: SequenceBuilder, answer: str | None) -> Sequence:
-        """Returns the sequence of a row; where there is an answer, it and the token that ends it are learnt."""
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*self.encode(answer), self.pad_id))
-        return row.sequence(learnt_from=learnt_from)
-
-    def decode(self, ids: Many[int]) -> str:
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
-
-    def pieces(self, ids: Many[int]) -> list[str]:
-        return [str(self._tokenizer.decode([i])) for i in ids]
-
-    def save(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
 
 
 class _Told(NamedTuple):
@@ -322,28 +246,3 @@ def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
 
 def _ids(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
     return tuple(tokenizer(text, add_special_tokens=False).input_ids) if text else ()
-
-
-class ChatML(TextFamily):
-    """Lays out questions for a ChatML language model."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
-        known = tokenizer.get_vocab()
-        for token in (OPEN, CLOSE):
-            if token not in known:
-                raise ValueError(f"the tokenizer has no token {token!r}; ChatML needs it")
-        super().__init__(tokenizer, num_media_tokens)
-        self._open_id, self.stop_ids = known[OPEN], (known[CLOSE],)
-
-    def layout(
-        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
-    ) -> Sequence:
-        row, encode = SequenceBuilder(self.pad_id), self.encode
-        asked = user_turns(prompt, turns, num_items=len(shapes), between="\n")
-        for pieces, told in zip(asked, [*(turn.answer for turn in turns), None], strict=True):
-            row.text((self._open_id, *encode("user\n")))
-            self.shown(row, pieces)
-            row.text((self.pad_id, *encode("\n"), self._open_id, *encode("assistant\n")))
-            if told is not None:
-                row.text((*encode(told), self.pad_id, *encode("\n")))
-        return self.answered(row, answer)

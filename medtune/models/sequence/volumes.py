@@ -44,7 +44,7 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
-from medtune.models.sequence.chat_template import TextFamily
+from medtune.models.sequence.text_family import TextFamily
 
 NUM_TOKENS = 256
 OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"

@@ -27,7 +27,8 @@ from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.volume import llama
 from medtune.models.pictures import PictureInput
 from medtune.models.projectors import Projector, find_projector
-from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML, ChatTemplate, set_date
+from medtune.models.sequence.chat_template import ChatTemplate, set_date
+from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sharding.unread import read
 from medtune.models.smollm2 import LanguageModel

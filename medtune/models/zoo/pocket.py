@@ -21,7 +21,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.nano import pocket as nano
 from medtune.models.projectors.vocabulary import NUM_CODES, VocabularyProjector
-from medtune.models.sequence.chat_template import ChatML
+from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel

@@ -16,8 +16,8 @@ from medtune.data.files import out_folder
 from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.work.take import read_source
-from medtune.data.raw.hub_rows import parsed_hub_id
 from medtune.data.raw.source import HubId, Source, SourceTable, TableOptions
+from medtune.data.raw.table_rows import parsed_hub_id
 from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, positive, share
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.launch.stop import stop_signals

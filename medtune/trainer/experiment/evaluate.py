@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from medtune.data.progress import progress
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, gain_between
@@ -345,7 +345,7 @@ def answer_groups(
         try:
             with model.answering() as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
                 watched = Waiting(answerer, on_group) if isinstance(answerer, LocalAnswerer) else on_group
-                predictions = evaluate(
+                predictions = ask_questions(
                     answerer,
                     groups,
                     experiment.benchmark,

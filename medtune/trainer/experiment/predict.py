@@ -19,8 +19,8 @@ from medtune.data.media.load import check_media
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.take import read_source
-from medtune.data.raw.hub_rows import parsed_hub_id
 from medtune.data.raw.source import HubId, TableOptions
+from medtune.data.raw.table_rows import parsed_hub_id
 from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
 from medtune.eval.scoring.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse

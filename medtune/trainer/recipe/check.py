@@ -310,7 +310,7 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     Without named readings, questions with options are read by likelihood and by generation, and free ones by generation
     alone, as are all questions to a served model without `prompt_logprobs`. If no question has options, a likelihood
     that is named beside generation is left out, because there is nothing to compute it of. A parser that is named
-    makes its reading the first one, which the conditions without media are asked by.
+    makes its reading the first one, by which all conditions but "image" are asked.
     """
     named = recipe.eval.readings
     has_options = any(question.options for question in asked)

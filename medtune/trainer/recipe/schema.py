@@ -290,9 +290,10 @@ class EvalBlock:
     Attributes:
         split: The split that zero-shot and final results are measured on.
         readings: How an answer to a multiple-choice question is read: from the log-likelihood of each option, or from a
-            generated reply that is parsed. The first is the primary one, which `overall` in results.json, the best
-            checkpoint and the conditions without media use. None follows the questions: both, the likelihood first, if
-            any question of the split has options, else generation alone, as for a served model.
+            generated reply that is parsed. The first is the primary one, which `overall` in results.json and the best
+            checkpoint use, and the only one under other conditions than "image". None follows the questions: both, the
+            likelihood first, if any question of the split has options, else generation alone, as for a served model.
+            Questions without options are always answered by a generated reply.
         conditions: The conditions under which the final model, and the model of `medtune eval`, is asked: each says
             what is shown with the question. "image" has to be among them.
         conditions_at: The phases of `medtune run` that ask under all of them; the others ask only under "image".

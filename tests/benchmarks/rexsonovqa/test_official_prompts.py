@@ -25,7 +25,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question, Size
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
@@ -171,7 +171,7 @@ def test_the_papers_prompt_is_sent_verbatim(shared_published: Path, tmp_path: Pa
     prepared = open_prepared(out)
     assert prepared.manifest.prompts.startswith("official, sha256 ")
     rex, answerer = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared), Oracle()
-    evaluate(
+    ask_questions(
         answerer,
         prepared.groups("test"),
         rex,

@@ -14,7 +14,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Condition
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
@@ -121,7 +121,7 @@ def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[st
     answerer = Oracle()
     u2 = with_prepared_prompts(find_benchmark("u2_bench"), prepared)
     out = prepared.root.with_name("run")
-    evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
+    ask_questions(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
     found: dict[Condition, dict[str, list[str]]] = {condition: {} for condition in conditions}
     for _, request in sorted(answerer.asked, key=lambda asked: asked[1].question.id):
         if request.reading == "likelihood" or not request.question.options:

@@ -157,7 +157,7 @@ def test_a_large_table_takes_little_memory(tmp_path: Path) -> None:
         for number in range(25_000):
             file.write(f"question {number},yes,{'word ' * 2000}\n")
     say = (
-        "import resource, sys; from pathlib import Path; from medtune.data.raw.hub_rows import file_rows\n"
+        "import resource, sys; from pathlib import Path; from medtune.data.raw.table_rows import file_rows\n"
         "rows = file_rows(Path(sys.argv[1]), name='large.csv').rows(); next(rows)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print(sum(1 for _ in rows), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"

@@ -186,6 +186,7 @@ def test_a_name_of_a_split_that_the_data_do_not_have(tmp_path: Path, name: str) 
         read_text(tmp_path, text, TableOptions(splits={name: "none"}))
     kept = read_text(tmp_path, text, TableOptions(splits={"Test": "none"}))
     assert [question.text for question in kept.questions] == ["r"]
+    assert "rows left out, of the split 'Test': 1" in kept.notes
 
 
 def test_a_name_of_a_split_that_no_class_folder_and_no_file_has(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import MediaGroup, Prediction, Prompt, Request
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.shards import shard_path
@@ -46,12 +46,12 @@ def slowly(folder: Path) -> None:
                 time.sleep(0.005)
                 yield prediction
 
-    evaluate(Slow(), groups(), BUSI, answer_format="text", out_dir=folder)
+    ask_questions(Slow(), groups(), BUSI, answer_format="text", out_dir=folder)
 
 
 def test_every_question_is_asked_in_every_reading_and_condition(tmp_path: Path) -> None:
     found = groups()
-    done = evaluate(Oracle(), found, BUSI, answer_format="text", out_dir=tmp_path)
+    done = ask_questions(Oracle(), found, BUSI, answer_format="text", out_dir=tmp_path)
     ways = Counter(prediction.key[1:3] for prediction in done)
     n = len(questions(found))
     assert ways == {
@@ -66,7 +66,7 @@ def test_every_question_is_asked_in_every_reading_and_condition(tmp_path: Path) 
 
 def test_other_image_shows_another_patient_and_the_rest_its_own(tmp_path: Path) -> None:
     oracle = Oracle()
-    evaluate(oracle, groups(), BUSI, answer_format="text", out_dir=tmp_path)
+    ask_questions(oracle, groups(), BUSI, answer_format="text", out_dir=tmp_path)
     for shown, request in oracle.asked:
         is_own = shown.patient_id == request.question.patient_id
         assert is_own == (request.condition != "other_image")
@@ -76,14 +76,14 @@ def test_other_image_shows_another_patient_and_the_rest_its_own(tmp_path: Path) 
 
 def test_predictions_carry_the_prompt_and_the_options_shown(tmp_path: Path) -> None:
     found = groups(2)
-    done = evaluate(Guessing(), found, BUSI, answer_format="text", out_dir=tmp_path)
+    done = ask_questions(Guessing(), found, BUSI, answer_format="text", out_dir=tmp_path)
     by_id = {question.id: question for question in questions(found)}
     assert all(prediction.options_shown == by_id[prediction.key.question_id].options for prediction in done)
     assert all(len(prediction.prompt_hash or "") == 16 for prediction in done)
 
 
 def test_one_patient_alone_is_not_asked_about_another(tmp_path: Path) -> None:
-    done = evaluate(Silent(), groups(1), BUSI, answer_format="text", out_dir=tmp_path)
+    done = ask_questions(Silent(), groups(1), BUSI, answer_format="text", out_dir=tmp_path)
     assert {prediction.key.condition for prediction in done} == {"image", "text_only"}
 
 
@@ -91,7 +91,7 @@ def test_free_text_is_generated_whatever_the_readings(tmp_path: Path) -> None:
     (group,) = groups(1, tasks=["diagnosis"])
     free = replace(group.questions[0], options=(), answer_kind="text")
     worded = replace(BUSI, render=lambda question, _: Prompt(question.text, (), question.answer))
-    done = evaluate(
+    done = ask_questions(
         Silent(),
         [replace(group, questions=(free,))],
         worded,
@@ -105,32 +105,38 @@ def test_free_text_is_generated_whatever_the_readings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 16])
 def test_every_world_size_gives_the_same_file(tmp_path: Path, world_size: int) -> None:
-    alone = evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "alone")
+    alone = ask_questions(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "alone")
     together = tmp_path / "together"
     for rank in reversed(range(world_size)):
-        evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=together, rank=rank, world_size=world_size)
+        ask_questions(
+            Guessing(), groups(), BUSI, answer_format="text", out_dir=together, rank=rank, world_size=world_size
+        )
     assert read_predictions(together / "predictions.jsonl") == alone
     assert [entry.name for entry in together.iterdir()] == ["predictions.jsonl"]
 
 
 @pytest.mark.parametrize("lives", [0, 1, 7, 30])
 def test_a_killed_evaluation_continues_without_asking_again(tmp_path: Path, lives: int) -> None:
-    whole = evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "whole")
+    whole = ask_questions(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "whole")
     with pytest.raises(KilledError):
-        evaluate(Mortal(lives), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut")
+        ask_questions(Mortal(lives), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut")
     with shard_path(tmp_path / "cut", 0).open("ab") as shard:
         shard.write(b'{"question_id": "q0')
     survivor = Mortal(len(whole) - lives)
-    assert evaluate(survivor, groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut") == whole
+    assert ask_questions(survivor, groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut") == whole
     assert survivor.lives == 0
 
 
 def test_a_killed_evaluation_continues_with_another_number_of_ranks(tmp_path: Path) -> None:
-    whole = evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "whole")
+    whole = ask_questions(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path / "whole")
     for rank in range(3):
         with pytest.raises(KilledError):
-            evaluate(Mortal(5), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut", rank=rank, world_size=3)
-    assert evaluate(Mortal(len(whole) - 15), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut") == whole
+            ask_questions(
+                Mortal(5), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut", rank=rank, world_size=3
+            )
+    assert (
+        ask_questions(Mortal(len(whole) - 15), groups(), BUSI, answer_format="text", out_dir=tmp_path / "cut") == whole
+    )
 
 
 def test_kill_9_leaves_a_state_that_continues(tmp_path: Path) -> None:
@@ -144,21 +150,21 @@ def test_kill_9_leaves_a_state_that_continues(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert shard.exists()
-    done = evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path)
+    done = ask_questions(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path)
     assert len(done) == len(questions(groups())) * PER_QUESTION
 
 
 def test_a_finished_evaluation_asks_nothing(tmp_path: Path) -> None:
-    done = evaluate(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path)
-    assert evaluate(Mortal(0), groups(), BUSI, answer_format="text", out_dir=tmp_path) == done
+    done = ask_questions(Guessing(), groups(), BUSI, answer_format="text", out_dir=tmp_path)
+    assert ask_questions(Mortal(0), groups(), BUSI, answer_format="text", out_dir=tmp_path) == done
 
 
 @pytest.mark.parametrize("change", ["letter", "seed"])
 def test_resuming_with_other_prompts_is_refused(tmp_path: Path, change: str) -> None:
     with pytest.raises(KilledError):
-        evaluate(Mortal(30), groups(), BUSI, answer_format="text", out_dir=tmp_path)
+        ask_questions(Mortal(30), groups(), BUSI, answer_format="text", out_dir=tmp_path)
     with pytest.raises(ValueError, match="was answered to another prompt"):
-        evaluate(
+        ask_questions(
             Guessing(),
             groups(),
             BUSI,
@@ -169,14 +175,14 @@ def test_resuming_with_other_prompts_is_refused(tmp_path: Path, change: str) -> 
 
 
 def test_resuming_with_other_data_is_refused(tmp_path: Path) -> None:
-    evaluate(Guessing(), groups(5), BUSI, answer_format="text", out_dir=tmp_path)
+    ask_questions(Guessing(), groups(5), BUSI, answer_format="text", out_dir=tmp_path)
     with pytest.raises(ValueError, match="does not ask for"):
-        evaluate(Guessing(), groups(2), BUSI, answer_format="text", out_dir=tmp_path)
+        ask_questions(Guessing(), groups(2), BUSI, answer_format="text", out_dir=tmp_path)
 
 
 def test_progress_counts_this_ranks_groups(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    evaluate(
+    ask_questions(
         Silent(), groups(3), BUSI, answer_format="text", out_dir=tmp_path, on_group=lambda d, n: seen.append((d, n))
     )
     assert seen == [(number, 6) for number in range(7)]
@@ -188,7 +194,7 @@ def test_barrier_is_passed_before_and_after_the_merge(tmp_path: Path) -> None:
     def barrier() -> None:
         seen.append((tmp_path / "predictions.jsonl").exists())
 
-    evaluate(Silent(), groups(2), BUSI, answer_format="text", out_dir=tmp_path, barrier=barrier)
+    ask_questions(Silent(), groups(2), BUSI, answer_format="text", out_dir=tmp_path, barrier=barrier)
     assert seen == [False, True]
 
 
@@ -203,15 +209,15 @@ def test_a_model_that_answers_something_else_is_refused(tmp_path: Path) -> None:
             return iter(())
 
     with pytest.raises(ValueError, match="was not asked, or not again"):
-        evaluate(Twice(), groups(2), BUSI, answer_format="text", out_dir=tmp_path / "twice")
+        ask_questions(Twice(), groups(2), BUSI, answer_format="text", out_dir=tmp_path / "twice")
     with pytest.raises(ValueError, match="left 4 requests unanswered"):
-        evaluate(Never(), groups(1), BUSI, answer_format="text", out_dir=tmp_path / "never", conditions=["image"])
+        ask_questions(Never(), groups(1), BUSI, answer_format="text", out_dir=tmp_path / "never", conditions=["image"])
 
 
 def test_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
     found = groups(2)
     with pytest.raises(ValueError, match="two questions have the id"):
-        evaluate(Silent(), [*found, found[-1]], BUSI, answer_format="text", out_dir=tmp_path)
+        ask_questions(Silent(), [*found, found[-1]], BUSI, answer_format="text", out_dir=tmp_path)
 
 
 def test_nothing_to_ask_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, MediaRef
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.scoring.score import score_phase
@@ -20,7 +20,7 @@ GROUPS = [MediaGroup(each.media_id, (MediaRef(Path("image.png")),), (each,)) for
 
 def test_a_condition_of_the_benchmark_is_asked_in_its_own_words_and_scored(tmp_path: Path) -> None:
     choices = [group for group in GROUPS if group.questions[0].options]
-    found = evaluate(
+    found = ask_questions(
         Guessing(), choices, U2, answer_format="text", out_dir=tmp_path, conditions=["image", "with_anatomy"]
     )
     by_condition = {(each.key.condition, each.key.question_id): each.prompt_hash for each in found}
@@ -61,7 +61,7 @@ def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
 
 
 def test_likelihood_is_primary_where_some_questions_have_options(tmp_path: Path) -> None:
-    found = evaluate(
+    found = ask_questions(
         Guessing(), [g for g in GROUPS if g.questions[0].options], U2, answer_format="text", out_dir=tmp_path
     )
     assert score_phase([group.questions[0] for group in GROUPS], found, U2).parser == "likelihood"

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from medtune.data.media.images import load_image
 from medtune.data.media.load import BLANK
 from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import permute_options, plan_visits
 from medtune.eval.audit import probes
 from medtune.eval.audit.row import subject_of
@@ -57,7 +57,7 @@ def test_blank_is_black_without_boxes_and_permuted_shows_the_own_image(world: Wo
 
 def test_conditions_of_an_audit_can_be_asked_alone_and_are_kept(world: World, out: Path) -> None:
     def ask() -> list[Prediction]:
-        return evaluate(
+        return ask_questions(
             Honest(), world.test, JUDGE, answer_format="letter", out_dir=out, readings=["likelihood"],
             conditions=["permuted_options"],
         )  # fmt: skip

@@ -14,7 +14,7 @@ from medtune.data.media.images import load_image
 from medtune.data.seeding import stable_int, stable_order
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import thumbnails
 from medtune.eval.audit.row import Audit, AuditedPhase, AuditRow, subject_of
@@ -37,7 +37,7 @@ class World:
         return [question for group in self.train for question in group.questions]
 
     def subject(self, answerer: Answerer, out: Path) -> AuditedPhase:
-        said = evaluate(
+        said = ask_questions(
             answerer,
             self.test,
             JUDGE,

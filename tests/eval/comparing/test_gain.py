@@ -6,7 +6,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, gain_between
 from medtune.eval.data_label import DataLabel
@@ -25,7 +25,7 @@ LABEL = DataLabel(provenance="released", prompts="ours")
 
 
 def phase(folder: Path, answerer: Answerer, *, of: int = 8) -> PhaseScores:
-    said = evaluate(answerer, groups(of), BUSI, answer_format="text", out_dir=folder)
+    said = ask_questions(answerer, groups(of), BUSI, answer_format="text", out_dir=folder)
     return score_phase(questions(groups(of)), said, BUSI, train=ASKED)
 
 

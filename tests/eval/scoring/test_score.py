@@ -5,7 +5,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.reply_rules import TITLE
@@ -21,7 +21,7 @@ ASKED = questions(FOUND)
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> list[Prediction]:
-    return evaluate(Oracle(), FOUND, BUSI, answer_format="text", out_dir=tmp_path_factory.mktemp("oracle"))
+    return ask_questions(Oracle(), FOUND, BUSI, answer_format="text", out_dir=tmp_path_factory.mktemp("oracle"))
 
 
 def test_oracle_scores_1_and_its_interval_has_a_width(oracle: list[Prediction]) -> None:
@@ -36,7 +36,7 @@ def test_oracle_scores_1_and_its_interval_has_a_width(oracle: list[Prediction]) 
 
 
 def test_silent_model_scores_0_and_is_unparsable(tmp_path: Path) -> None:
-    said = evaluate(Silent(), FOUND, BUSI, answer_format="text", out_dir=tmp_path, readings=["generation"])
+    said = ask_questions(Silent(), FOUND, BUSI, answer_format="text", out_dir=tmp_path, readings=["generation"])
     phase = score_phase(ASKED, said, BUSI)
     assert phase.parser == "robust"
     assert (phase.overall.score.value, phase.overall.score.unparsable) == (0.0, len(ASKED))
@@ -58,7 +58,7 @@ def test_no_predictions_at_all_score_0() -> None:
 
 
 def test_levels_add_up_to_the_whole(tmp_path: Path) -> None:
-    said = evaluate(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
+    said = ask_questions(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
     phase = score_phase(ASKED, said, BUSI, train=ASKED)
     by_task = phase.by["task"]
     assert list(by_task) == ["diagnosis", "red_box_grounding"]
@@ -84,7 +84,7 @@ def test_a_named_parser_is_primary(oracle: list[Prediction]) -> None:
 
 
 def test_another_primary_metric_has_an_interval_too(tmp_path: Path) -> None:
-    said = evaluate(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
+    said = ask_questions(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
     by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1()}, facets=())
     score = score_phase(ASKED, said, by_f1).overall.score
     assert score.ci95 is not None

@@ -10,7 +10,7 @@ import pytest
 from medtune.data.media.masks import TARGETS
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
-from medtune.models.answering import Visit
+from medtune.models.answering import ShownRequests
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
 from tests.data.media.videos.synthetic_videos import mp4
@@ -51,8 +51,8 @@ def _media(folder: Path, number: int, kind: MediaKind) -> MediaRef:
     return MediaRef(path)
 
 
-def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[Visit]:
-    found: list[Visit] = []
+def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[ShownRequests]:
+    found: list[ShownRequests] = []
     for number in range(NUM_GROUPS):
         asked = f"Is it {'very ' * number}odd?"
         question = Question(f"q{number}", str(number), asked, OPTIONS, "normal", "choice", str(number))
@@ -67,7 +67,12 @@ def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[Visit]:
 
 
 def answers(
-    assembled: Assembled, visits: Sequence[Visit], *, batch_size: int = 1, batch_tokens: int = 100_000, workers: int = 0
+    assembled: Assembled,
+    visits: Sequence[ShownRequests],
+    *,
+    batch_size: int = 1,
+    batch_tokens: int = 100_000,
+    workers: int = 0,
 ) -> dict[PredictionKey, Prediction]:
     with MediaReader(assembled.transform, workers=workers) as reader:
         answerer = cpu_answerer(
@@ -92,7 +97,9 @@ def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: 
             assert one.option_logprobs == pytest.approx(together[key].option_logprobs, abs=1e-4)
 
 
-def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.MonkeyPatch, **how: int) -> list[int]:
+def _passes(
+    assembled: Assembled, visits: Sequence[ShownRequests], monkeypatch: pytest.MonkeyPatch, **how: int
+) -> list[int]:
     """Returns the number of media items in each call of the tower."""
     encode, taken = type(assembled.model).encode, []
 

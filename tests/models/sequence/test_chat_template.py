@@ -17,7 +17,8 @@ from medtune.models.contract import Assembled
 from medtune.models.nano.pocket import chatml_tokenizer
 from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.sequence.builder import IGNORED
-from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML, ChatTemplate
+from medtune.models.sequence.chat_template import ChatTemplate
+from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.sequence.packing import pad_left
 from medtune.models.weights.loading_options import Loading

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from medtune.data.types import MediaKind
-from medtune.models.answering import Visit
+from medtune.models.answering import ShownRequests
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader, lost_readers_named
 from medtune.models.sharding.lock_step import InTurns, RanksFailedError, StoppedInTurn, is_divided, lock_step
@@ -33,7 +33,12 @@ from tests.soak import in_suites
 
 
 def answers_of_rank(
-    rank: int, world_size: int, name: str, visits: Sequence[Sequence[Visit]], strategy: str, temperature: float = 0.0
+    rank: int,
+    world_size: int,
+    name: str,
+    visits: Sequence[Sequence[ShownRequests]],
+    strategy: str,
+    temperature: float = 0.0,
 ) -> tuple[Answers, float]:
     """Returns a rank's answers with a divided model, and the share of the model that it holds afterwards."""
     assembled, in_turns = divided(name, strategy)
@@ -43,7 +48,7 @@ def answers_of_rank(
 
 
 def answers_read_ahead(
-    rank: int, world_size: int, name: str, visits: Sequence[Sequence[Visit]]
+    rank: int, world_size: int, name: str, visits: Sequence[Sequence[ShownRequests]]
 ) -> tuple[Answers, float]:
     """Returns what `answers_of_rank` does, where a process of each rank reads its media ahead."""
     # The ranks of these tests may have no processes of their own otherwise; those of a run may.
@@ -86,7 +91,9 @@ class Ending(NamedTuple):
     seconds: float  # The time that the rank took from the first use of the model.
 
 
-def ended(rank: int, world_size: int, visits: Sequence[Sequence[Visit]], *, failing: int, stops: bool) -> Ending:
+def ended(
+    rank: int, world_size: int, visits: Sequence[Sequence[ShownRequests]], *, failing: int, stops: bool
+) -> Ending:
     """Returns how a rank ended when another one failed, or was asked to stop, after its first visit."""
     assembled, _ = divided("nano_pocket", "fsdp")
     begun = time.monotonic()
@@ -103,17 +110,17 @@ def ended(rank: int, world_size: int, visits: Sequence[Sequence[Visit]], *, fail
     raise AssertionError("the rank did not end")
 
 
-def failed(rank: int, world_size: int, visits: Sequence[Sequence[Visit]]) -> Ending:
+def failed(rank: int, world_size: int, visits: Sequence[Sequence[ShownRequests]]) -> Ending:
     """Returns how a rank ended when rank 3 failed."""
     return ended(rank, world_size, visits, failing=3, stops=False)
 
 
-def stopped(rank: int, world_size: int, visits: Sequence[Sequence[Visit]]) -> Ending:
+def stopped(rank: int, world_size: int, visits: Sequence[Sequence[ShownRequests]]) -> Ending:
     """Returns how a rank ended when rank 2, which has no questions, was asked to stop."""
     return ended(rank, world_size, visits, failing=2, stops=True)
 
 
-def answers_out_of_turn(rank: int, world_size: int, visits: Sequence[Sequence[Visit]]) -> Answers:
+def answers_out_of_turn(rank: int, world_size: int, visits: Sequence[Sequence[ShownRequests]]) -> Answers:
     """Returns a rank's answers without any agreement."""
     assembled, _ = divided("nano_pocket", "fsdp")
     told = answers_to(answerer_of(assembled), visits[rank])
@@ -134,16 +141,18 @@ SLOW = ("nano_mllama", "nano_m3d_phi3")
 EVERY = in_suites(EVERY_TWIN, slow=SLOW)
 
 
-def uneven_visits(folder: Path, name: str) -> list[list[Visit]]:
+def uneven_visits(folder: Path, name: str) -> list[list[ShownRequests]]:
     """Returns the visits of four ranks: three, one without media, none, and two; the media differ in size."""
     kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
     visits = four_visits(folder, kind=kind)
     group, requests = visits[3]
-    blind: Visit = (group, tuple(request for request in requests if request.condition == "text_only"))
+    blind: ShownRequests = (group, tuple(request for request in requests if request.condition == "text_only"))
     return [visits[:3], [blind], [], [visits[3], visits[0]]]
 
 
-def _compare(found: list[tuple[Answers, float]], visits: list[list[Visit]], name: str, temperature: float) -> None:
+def _compare(
+    found: list[tuple[Answers, float]], visits: list[list[ShownRequests]], name: str, temperature: float
+) -> None:
     alone = assembled_twin(name)
     for (mine, share), asked in zip(found, visits, strict=True):
         wanted = answers_to(answerer_of(alone, temperature=temperature), asked)

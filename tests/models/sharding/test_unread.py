@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 from medtune.data.types import Prediction, PredictionKey
-from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.answering import LocalAnswerer, ShownRequests
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.media_reader import MediaReader
@@ -89,7 +89,7 @@ def answerer_of(assembled: Assembled, *, temperature: float = 0.0, reader: Media
     )
 
 
-def answers_to(answerer: LocalAnswerer, visits: Sequence[Visit]) -> Answers:
+def answers_to(answerer: LocalAnswerer, visits: Sequence[ShownRequests]) -> Answers:
     """Returns the answers to all requests of some visits."""
     answerer.expect(visits)
     return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}

@@ -13,7 +13,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Image
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models import efficientnet_lite0, smollm2
-from medtune.models.sequence.chat_template import ChatML
+from medtune.models.sequence.chatml import ChatML
 from medtune.models.weights import assets
 from tests.ranks import run_ranks
 

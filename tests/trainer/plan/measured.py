@@ -23,7 +23,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano import pocket
-from medtune.models.sequence.chat_template import ChatML
+from medtune.models.sequence.chatml import ChatML
 from medtune.models.sharding.lock_step import InTurns, divide, lock_step, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import adapt, recompute_activations, set_learning

@@ -15,7 +15,7 @@ from medtune.benchmarks.m3d_vqa import judge_task as m3d_judge_task
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Condition, Split
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.results.schema import UsedProtocol
 from medtune.eval.scoring.score import score_phase
@@ -86,7 +86,7 @@ def test_what_is_accepted_is_scored_to_its_end(folders: Mapping[str, Path], tmp_
         for split in ("val", "test"):
             groups = groups_of(prepared, split, questions=None, seed=0)
             out = tmp_path / f"{number}-{split}"
-            said = evaluate(
+            said = ask_questions(
                 Oracle(), groups, benchmark, answer_format="text", out_dir=out, readings=recipe.eval.known_readings
             )
             asked = [question for group in groups for question in group.questions]

@@ -15,7 +15,7 @@ import torch
 from bench.measuring.unmixed import unmixed
 from medtune.data.media.images import image_size
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Reading, Request
-from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.answering import LocalAnswerer, ShownRequests
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.trainer.training.batches import MicroBatches
@@ -98,7 +98,7 @@ def test_each_visit_of_an_evaluation_decodes_once(
     for group in groups[:2]:
         image_size(group.media[0].path)
     looked = Looked(monkeypatch)
-    visits: list[Visit] = [
+    visits: list[ShownRequests] = [
         (group, tuple(Request(q, _prompt(q), reading, "image") for q in group.questions for reading in READINGS))
         for group in groups
     ]

@@ -25,10 +25,10 @@ from typing import Literal, NamedTuple
 
 from medtune.data.json_text import json_value
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_rows import file_rows, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import HubId, Source, SourceTable, read_rows
+from medtune.data.raw.table_rows import file_rows, hub_rows
 from medtune.data.types import MEDIA_MARK, MediaRef, Question
 
 _PLACEHOLDER = re.compile(r"<image (\d+)>")

@@ -15,9 +15,9 @@ from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, label_reader, mapped
 from medtune.data.raw.folder import raw_folder, split_named
-from medtune.data.raw.hub_rows import SAVED, hub_rows
 from medtune.data.raw.rows import RowSet
 from medtune.data.raw.source import NOTHING_SAID, HubId, Source, SourceTable, TableOptions
+from medtune.data.raw.table_rows import SAVED, hub_rows
 from medtune.data.types import Split
 
 

@@ -15,17 +15,17 @@ from pathlib import Path
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.annotation_tools import check_no_xml
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
-from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.json_rows import JSON_SUFFIXES, json_rows
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader, with_media_column
 from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_column_of_media, question_table
+from medtune.benchmarks.vqa.row_answers import YES_NO
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, file_rows
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
+from medtune.data.raw.table_rows import BUILDERS, NO_HEADER, file_rows
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"

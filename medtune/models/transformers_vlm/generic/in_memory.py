@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel, ProcessorMixin
 
 from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
-from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.answering import LocalAnswerer, ShownRequests
 from medtune.models.transformers_vlm.generic.loading import generic_reader
 from medtune.models.weights.adapter_settings import CONFIG
 from medtune.models.weights.checkpoint import read_about
@@ -85,7 +85,7 @@ class Vlm:
             seed=seed,
         )
 
-    def expect(self, visits: Sequence[Visit]) -> None:
+    def expect(self, visits: Sequence[ShownRequests]) -> None:
         """Announces the requests that `answer` will get, in that order."""
         self._answerer.expect(visits)
 

@@ -31,7 +31,7 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.progress import progress
 from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, Reading, Request, Split
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.python_function import AnswerFunction, as_answerer
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.data_label import NOT_RECORDED, label_of
@@ -387,7 +387,7 @@ class BenchmarkEvaluation(Callback):
                 opened.enter_context(trainer.precision_plugin.forward_context())
             answerer = opened.enter_context(self._answering(module))
             on_group = opened.enter_context(progress(title, unit="images", shown=shown))
-            return evaluate(
+            return ask_questions(
                 answerer,
                 groups,
                 experiment.benchmark,

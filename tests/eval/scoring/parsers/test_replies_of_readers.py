@@ -11,8 +11,8 @@ from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.scoring.label_sets import LABELS
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.closed_parser import parse_closed
 from medtune.eval.scoring.parsers.measures import read_measure
-from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
 from tests.eval.scoring.parsers import blind_replies, kinds_of_replies, later_blind_replies, unseen_replies
 from tests.eval.scoring.parsers.further_odd_replies import DOUBTFUL, FURTHER
 from tests.eval.scoring.parsers.odd_replies import ODD

@@ -9,10 +9,10 @@ import datasets
 import pytest
 from huggingface_hub import errors
 
-from medtune.data.raw.hub_rows import file_rows, hub_rows, parsed_hub_id
 from medtune.data.raw.media_bytes import hub_folder
 from medtune.data.raw.rows import RowSet
 from medtune.data.raw.source import HubId
+from medtune.data.raw.table_rows import file_rows, hub_rows, parsed_hub_id
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -128,7 +128,7 @@ def test_code_is_refused_and_never_run(tmp_path: Path) -> None:
 
 def test_a_hub_id_that_does_not_exist_without_network(tmp_path: Path) -> None:
     say = (
-        "from medtune.data.raw.hub_rows import hub_rows, HubId\n"
+        "from medtune.data.raw.table_rows import hub_rows, HubId\n"
         "try: hub_rows(HubId('nobody/nothing'))\nexcept ValueError as error: print(error)"
     )
     environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
@@ -152,8 +152,8 @@ def test_reading_loads_no_torch(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     datasets.Dataset.from_dict({"q": ["what?"]}).to_parquet(tmp_path / "copy" / "a.parquet")
     say = (
-        "import sys; from pathlib import Path; from medtune.data.raw.hub_rows import file_rows, hub_rows\n"
-        "from medtune.data.raw.hub_rows import HubId; from datasets import config\n"
+        "import sys; from pathlib import Path; from medtune.data.raw.table_rows import file_rows, hub_rows\n"
+        "from medtune.data.raw.table_rows import HubId; from datasets import config\n"
         "folder = Path(sys.argv[1]); there = config.TORCH_AVAILABLE; hub = HubId(str(folder / 'copy'))\n"
         "sets = [file_rows(folder / 'a.csv', name='a'), *hub_rows(hub), *hub_rows(hub, stream=True)]\n"
         "print(sum(1 for each in sets for _ in each.rows()), 'torch' in sys.modules, config.TORCH_AVAILABLE == there)"

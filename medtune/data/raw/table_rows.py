@@ -1,4 +1,6 @@
-"""Reads tables with Hugging Face `datasets`: CSV, Parquet and Arrow files, saved data sets, and those of the hub.
+"""Reads the rows of tables: files (CSV, TSV, .xlsx, Parquet, Arrow), saved data sets and those of the Hugging Face hub.
+
+Workbooks are read with openpyxl (`workbooks`), all others with Hugging Face `datasets`.
 
 Rows are read one batch after another, so that a file of any size takes little memory. Media stay as they are stored, as
 a path or bytes, and nothing is decoded. Code that comes with a data set is never run.
