@@ -62,8 +62,8 @@ class Targets:
     """The target tokens of a forward pass, of which a loss reads what it needs.
 
     Every reading makes the logits again, a few hundred targets at a time, so that memory does not grow with their
-    number; where the output layer is more than one product (`whole_logits_because`), all at once. Its gradient reaches
-    the model; what else the function given to `words` uses may get none.
+    number; where the output layer has a bias or changes its logits (`whole_logits_because`), all at once. Its gradient
+    reaches the model; what else the function given to `words` uses may get none.
 
     Attributes:
         id_T: Id of each target token, in the order in which all numbers of the targets come.

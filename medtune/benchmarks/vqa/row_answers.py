@@ -1,7 +1,8 @@
 """Reads the options and the answer of a row, and decides what kind of answer it is.
 
-Where a row has options, `answered` decides alone: the answer has to be one of them. Without options its decision is a
-first one: `kinds.of_one_kind` decides again over all rows that ask the same, unless the row states its kind.
+Where a row has options, `answered` decides alone: the answer has to be one of them, or its letter or number. Without
+options its decision is a first one: `kinds.of_one_kind` decides again over all rows that ask the same, unless the row
+states its kind.
 """
 
 import ast
@@ -29,7 +30,7 @@ _DECLARED: Mapping[str, AnswerKind | None] = {
     **dict.fromkeys(("number", "numeric", "numerical"), "number"),
 }
 SEPARATORS = ("\n", "|", ";", "；", "\t", "、", " / ", "，", ",", "/")
-"""What may stand between the options of one cell; the first that the cell holds counts."""
+"""What may stand between the options of one cell; the first of this list that the cell holds counts."""
 _TAKEN = "Options of one cell stand between line breaks, tabs, or one of | ; ； 、 ， , / or are a JSON list"
 _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 NOT_KNOWN = "not known"

@@ -82,7 +82,7 @@ def prepare(
 
     Args:
         root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
-        seed: Decides the splits, the order of options and the patients that a limit takes.
+        seed: Decides the splits, the order of options that a benchmark draws, and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
         fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
         without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but

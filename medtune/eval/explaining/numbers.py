@@ -216,7 +216,7 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
         yield f"leaves out {len(ids):,}: {why}{_named(ids, most)}"
     yield f"joined     {_joined(number, found)}"
     if found.limits is not None:
-        yield f"interval   {_basis(found.limits)}; {method_for(_patients(rows), folds=len(set(folds_of(rows))))}"
+        yield f"interval   {_basis(found, number.ci95)}; {method_for(_patients(rows), folds=_folds(rows))}"
     if number.gain is not None and found.test is not None:
         yield f"test       {_test(number.gain, found.test)}"
     if found.again is None or number.value is None:
@@ -230,11 +230,22 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
         )
 
 
-def _basis(limits: Limits) -> str:
+def _folds(rows: Sequence[ParsedReply]) -> int:
+    return len(set(folds_of(rows)))
+
+
+def _basis(found: Explained, recorded: tuple[float, float] | None) -> str:
+    limits = found.limits
+    assert limits is not None
     told = "" if limits.effective is None else f"as many as {limits.effective:.1f} independent questions tell"
     quantile = "" if limits.freedom is None else f"t with {limits.freedom:.3g} degrees of freedom"
     wider = "wider by the intervals of before and after, as few patients are wrong or right in one" * limits.is_wider
-    return ", ".join(filter(None, (told, quantile, wider))) or "patients do not differ"
+    basis = ", ".join(filter(None, (told, quantile, wider))) or "patients do not differ"
+    if _folds(found.rows) > 1:
+        return f"with patients as clusters {basis}"
+    apart = max(abs(one - other) for one, other in zip(limits.interval, recorded or limits.interval, strict=True))
+    low, high = limits.interval
+    return basis if apart <= WITHIN else f"{basis}, computed again {low:.3f} to {high:.3f}, which is another one"
 
 
 def _test(gain: LevelGain, found: SwapTest) -> str:
@@ -285,7 +296,7 @@ def _joined(number: Number, found: Explained) -> str:
     repeats = max(len(row.passes) for row in found.rows)
     more = [text for text in (passes_text(repeats),) if text]
     more += ["after minus before, paired by question"] if not number.phase else []
-    more += [f"{len(set(folds_of(found.rows)))} folds, pooled"] if folds_of(found.rows) else []
+    more += [f"{_folds(found.rows)} folds, pooled"] if _folds(found.rows) else []
     return f"{kind}; {len(found.rows):,} questions of {patients:,} patients, who are the clusters" + "".join(
         f"; {each}" for each in more
     )

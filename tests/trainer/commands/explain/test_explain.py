@@ -115,7 +115,9 @@ def test_an_answer_that_was_changed_behind_the_results_is_noticed(run: Path, tmp
         if line["reading"] == "likelihood" and line["condition"] == "image":
             line["option_logprobs"] = line["option_logprobs"][::-1]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "which is another number" in shown(main(["explain", str(folder), "phases.final.overall"]))
+    said = shown(main(["explain", str(folder), "phases.final.overall"]))
+    assert "which is another number" in said
+    assert re.search(r"interval   .*, computed again [\d.]+ to [\d.]+, which is another one; Wilson", said)
 
 
 def test_a_question_shows_its_prompt_its_tokens_its_replies_and_what_read_them(
