@@ -81,13 +81,17 @@ def test_the_page_names_every_run_escapes_them_and_links_their_reports(
     assert main(["view", str(runs / "nowhere")]) == 1
 
 
-def test_links_out_of_the_folder_are_no_runs_and_no_reports(runs: Path, prepared_tiny: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_no_runs_and_no_reports(
+    runs: Path, prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     elsewhere = write_run(tmp_path / "elsewhere", prepared_tiny)
     (runs / "linked").symlink_to(elsewhere)
     (tmp_path / "secret").write_text("secret")
     (runs / "done" / "second" / "report.html").symlink_to(tmp_path / "secret")
     assert "linked" not in {line.name for line in runs_below(runs)}
     assert not line_of(runs, "done/second").has_report
+    assert main(["view", str(runs)]) == 0
+    assert f"these runs are left out: {runs / 'linked'}; name the folder" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -98,11 +98,20 @@ def runs_below(root: Path) -> list[RunLine]:
     return sorted(found, key=lambda line: line.written.timestamp() if line.written else 0.0, reverse=True)
 
 
+def linked_runs(root: Path) -> list[Path]:
+    """Returns the links to runs below a folder, of which the page says nothing."""
+    links = (folder / name for folder, names in _walked(root) for name in names if (folder / name).is_symlink())
+    return [link for link in links if all((link / file).is_file() for file in (RECIPE, ENVIRONMENT))]
+
+
 def _run_folders(root: Path) -> Iterator[Path]:
-    for folder, inner, files in os.walk(root):
+    return (folder for folder, _ in _walked(root) if all((folder / file).is_file() for file in (RECIPE, ENVIRONMENT)))
+
+
+def _walked(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    for folder, inner, _ in os.walk(root):
         inner[:] = sorted(name for name in inner if name not in _PARTS and not name.startswith("."))
-        if RECIPE in files and ENVIRONMENT in files:
-            yield Path(folder)
+        yield Path(folder), inner
 
 
 @with_config(ConfigDict(extra="ignore"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.report.runs.overview import overview_html, runs_below
+from medtune.eval.report.runs.overview import linked_runs, overview_html, runs_below
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.commands.view.server import LOOPBACK, serving
 
@@ -42,6 +42,9 @@ def view_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune view`, which loads no weights and asks no model."""
     root: Path = options.runs
     lines = runs_below(root)
+    if links := linked_runs(root):
+        named = ", ".join(str(link) for link in links)
+        print(f"links are not followed, so that these runs are left out: {named}; name the folder that holds them")
     if options.serve:
         with serving(root, port=options.port) as server:
             print(f"{len(lines)} runs below {root}: {server.address} (Ctrl-C ends it)", flush=True)
