@@ -247,7 +247,7 @@ def benchmark() -> Benchmark:
         version="2.0",
         licence="of the data set's owner",
         url="https://github.com/modelscope/ms-swift",
-        citation="None: the user's own data.",
+        citation="The data are the user's own. Other tools' forms of a table are read as this one writes them:",
         sources=("hf", "llama_factory", "ms_swift", "table", "image_folder"),
         facets=("task",),
         any_facet=True,

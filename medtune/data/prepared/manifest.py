@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from medtune.data.catalog import nearest
 from medtune.data.files import file_digest, json_file, text_fields
 from medtune.data.prepared.lookalikes import Lookalikes
 from medtune.data.prepared.origins import ORIGINS
@@ -159,11 +160,19 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
+def near_folder(missing: Path) -> str:
+    """Returns the end of a sentence: where a missing folder was looked for, and which one beside it may be meant."""
+    beside = [each.name for each in missing.parent.iterdir() if each.is_dir()] if missing.parent.is_dir() else []
+    seen_from = "" if missing.is_absolute() else f" below {Path.cwd()}, where paths begin"
+    return f"{seen_from}.{nearest(missing.name, beside)}"
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Returns the manifest of a prepared folder whose tables hold the bytes that were written with it."""
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."
+            f"{folder}: there is no such folder{near_folder(folder)} Make it with "
+            f"`medtune prepare BENCHMARK --from DIR --out {folder}`."
         )
     path = folder / MANIFEST
     if not path.is_file():

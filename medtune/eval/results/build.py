@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import cast
+from typing import cast, get_args
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import Condition, Reading, Score
@@ -256,7 +256,9 @@ def gain_table(
         seen = last.metrics.get(cast("Condition", name), {}).get(last.parser)
         if value is None:
             waits = seen is not None and benchmark.primary in seen and seen[benchmark.primary].unscored > 0
-            rows.append((name.replace("_", "-"), "-", "-", "waits for a judge" if waits else "does not apply"))
+            unasked = name in get_args(Condition) and name not in last.metrics
+            why = "waits for a judge" if waits else "not asked (eval.conditions)" if unasked else "does not apply"
+            rows.append((name.replace("_", "-"), "-", "-", why))
         elif seen:
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
         else:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
 from medtune.data import catalog
+from medtune.data.prepared.manifest import near_folder
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Question, Split
 from medtune.eval.asking.conditions import CONDITIONS, check_conditions
@@ -223,7 +224,7 @@ def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
 def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benchmark) -> str:
     own = root if name_of_benchmark == OWN_QUESTIONS else "prepared/mine"
     lines = [
-        f"prepared data: there is no folder {root} ({field}). Correct the path, or make it with one of",
+        f"prepared data: there is no folder {root} ({field}){near_folder(root)} Correct the path, or make it with:",
         f"     medtune prepare {OWN_QUESTIONS} --from data.csv --images FOLDER --out {own}",
         "       your own table, or a folder of images: docs/your_data.md",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
-from medtune.data.prepared.manifest import MANIFEST
+from medtune.data.prepared.manifest import MANIFEST, read_manifest
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark
@@ -76,6 +76,17 @@ class Abstention:
     said: str  # What was found, as a sentence.
 
 
+def _refuse_other_data(folder: RunFolder, data_root: Path) -> None:
+    """Refuses data that have changed since, because a question is asked in the form that the run's own data gave it."""
+    before = folder.data_before().get("data.root", {}).get("hash")
+    if (data_root / MANIFEST).is_file() and (now := read_manifest(data_root).data_hash) != before:
+        raise ValueError(
+            f"{data_root}: it holds other data (hash {now[:12]}) than the run {folder.root} learnt from (hash "
+            f"{str(before)[:12]}), so that what it asks is no longer what the model was asked. Put the run's prepared "
+            "folder there, or name the folder whose questions count: --set data.root=DIR"
+        )
+
+
 def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
     """Returns the model of a run folder, of an exported folder, or of a recipe."""
     root, checkpoint, trained_on = Path(where), None, "nothing by medtune: these are the weights that the recipe names"
@@ -99,6 +110,8 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
         refuse_unnamed_servers(recipe, overrides, folder=root)
         recipe = replace(recipe, data=replace(recipe.data, root=folder.found_data(recipe.data.root)))
         checkpoint, recorded = trained_weights(folder, recipe), folder.recorded()
+        if not any(override.startswith("data.root=") for override in overrides):
+            _refuse_other_data(folder, recipe.data.root)
         if folder.has_best:
             trained_on = (
                 f"{recorded.get('trained_on') or recipe.data.benchmark}, data {str(recorded['data_hash'])[:16]}"

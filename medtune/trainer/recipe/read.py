@@ -84,6 +84,11 @@ def find_recipe(name: str) -> Path:
         if not Path(name).is_file():
             raise FileNotFoundError(f"no recipe file {name}")
         return Path(name)
+    if (Path(name) / "recipe.yaml").is_file():
+        raise ValueError(
+            f"{name} is the folder of a run, an export or a checkpoint, and a recipe is a name or a YAML file. A run "
+            f"goes on with `medtune run RECIPE --out {name} --resume`"
+        )
     return catalog.find(catalog.RECIPES, name).file
 
 

@@ -1,6 +1,7 @@
 """A run whose folder and whose data were moved is still read, and no report loses its pictures in silence."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from medtune.data.prepared.find import found_data
 from medtune.trainer.commands.cli import main
-from tests.trainer.conftest import Nano, Told
+from tests.trainer.conftest import Capture, Nano, Told
 
 
 def prepared(folder: Path, data_hash: str) -> Path:
@@ -71,3 +72,31 @@ def test_verbs_that_read_a_run_say_how_its_data_are_named(moved: tuple[Path, Pat
     for verb in (["explain"], ["power", "--gain", "0.1", "--run"], ["audit"]):
         assert "Name it: --questions DIR" in refused(main([*verb, str(run)])), verb
     assert "counts" in shown(main(["explain", str(run), "--questions", str(data)]))
+
+
+def test_predict_refuses_data_that_were_prepared_anew_in_the_same_place(
+    moved: tuple[Path, Path], tmp_path: Path, refused: Told
+) -> None:
+    run, data = moved
+    shutil.move(data, run.parent / "gone" / "data")
+    manifest = run.parent / "gone" / "data" / "manifest.json"
+    manifest.write_text(re.sub(r'("data_hash": ")\w{4}', r"\1beef", manifest.read_text("utf-8")), encoding="utf-8")
+    said = refused(main(["predict", str(run), "--from", str(manifest.parent), "--out", str(tmp_path / "a.csv")]))
+    assert f"{manifest.parent}: it holds other data (hash beef" in said
+    assert "name the folder whose questions count: --set data.root=DIR" in said
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_a_run_folder_in_the_place_of_a_recipe_says_how_the_run_goes_on(nano_run: Path, refused: Told) -> None:
+    assert f"`medtune run RECIPE --out {nano_run} --resume`" in refused(main(["run", str(nano_run)]))
+
+
+def test_a_missing_folder_names_where_it_was_looked_for_and_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Told, capsys: Capture
+) -> None:
+    prepared(tmp_path / "prepared" / "mine", "a")
+    monkeypatch.chdir(tmp_path)
+    said = f"below {tmp_path}, where paths begin. Did you mean 'mine'?"
+    assert main(["validate", "nano_busi_lora", "--no-weights", "--set", "data.root=prepared/mien"]) == 1
+    assert said in capsys.readouterr().out
+    assert said in refused(main(["audit", "vqa", "--questions", "prepared/mien"]))
