@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.catalog import nearest
@@ -80,6 +80,13 @@ _ANSWERS_ELSE = (
 """Names of a column with the answer that count only where no column has a usual name."""
 _LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")
 _NUMBERED_IMAGE = re.compile(r"(?:image|img)_?\d+")
+_FEWEST_LETTERS = 5
+"""A shorter word is never taken for a misspelling (our own choice)."""
+_FEWEST_WITH_ANOTHER = 7
+"""The fewest letters of a word that is one if a single letter is another: class and glass are two words."""
+_WORDS = frozenset(("patent",))
+"""Words of medicine that are one letter away from a column's name."""
+_MISSPELT = tuple(role for role in _USUAL if role not in (TASK, ID, SYSTEM, TURNS))
 _MANY = (*MEDIA, LETTERS, LABELS)
 ROLES = (*_USUAL, LETTERS, LABELS)
 
@@ -160,10 +167,72 @@ def require(columns: Columns, role: str, names: Sequence[str], *, where: str, in
         )
 
 
+def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> None:
+    """Refuses columns without a role whose names are misspelt ones of a role that has no column of a usual name.
+
+    Args:
+        said: The roles of which the user says what holds them, or that are not needed.
+    """
+    wrong = []
+    for role in _MISSPELT:
+        known = _known(role)
+        has_column = any(plain(name) in known for name in columns.found.get(role, ()))
+        has_media = role in MEDIA and any(map(columns.of, MEDIA))
+        has_turns = role in (QUESTION, ANSWER) and columns.of(TURNS)
+        if role in said or has_column or has_media or has_turns:
+            continue
+        wrong += [
+            f"no column holds the {role}, and one is called {name!r}.{nearest(plain(name), meant)} Rename it, or say "
+            f"--columns {role}={name!r}; --columns {role}= takes it for something else."
+            for name in columns.others
+            if (meant := _meant(plain(name), role))
+        ]
+    if wrong:
+        raise ValueError(f"{where}: {' '.join(wrong)}")
+
+
+def _meant(name: str, role: str) -> list[str]:
+    """Returns the names of the role of which a name is a misspelling, in English where there is one."""
+    meant = [known for known in _USUAL[role] if _is_misspelt(name, known)]
+    return meant or [known for known in sorted(_known(role)) if _is_misspelt(name, known)]
+
+
+def _is_misspelt(name: str, known: str) -> bool:
+    """Returns whether one letter of one word is missing, too much or another, or has changed places with the next.
+
+    Example:
+        >>> [_is_misspelt(name, "patient_id") for name in ("patiant_id", "patients_id", "patient_no")]
+        [True, True, False]
+    """
+    words, wanted = name.split("_"), known.split("_")
+    if len(words) != len(wanted) or name in _WORDS:
+        return False
+    other = [pair for pair in zip(words, wanted, strict=True) if pair[0] != pair[1]]
+    if len(other) != 1 or min(map(len, other[0])) < _FEWEST_LETTERS:
+        return False
+    one, two = other[0]
+    before = _num_shared(one, two)
+    one, two = one[before:], two[before:]
+    after = _num_shared(one[::-1], two[::-1])
+    one, two = one[: len(one) - after], two[: len(two) - after]
+    if len(one) == len(two) == 1:
+        return len(other[0][1]) >= _FEWEST_WITH_ANOTHER
+    return len(one) + len(two) == 1 or (len(one) == 2 and one == two[::-1])
+
+
+def _num_shared(one: str, two: str) -> int:
+    """Returns with how many letters both begin."""
+    return next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+
+
+def _known(role: str) -> set[str]:
+    return {*_USUAL[role], *column_names(role), *(column_names("label") if role == ANSWER else ())}
+
+
 def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for role, usual in _USUAL.items():
-        known = {*usual, *column_names(role), *(column_names("label") if role == ANSWER else ())}
+    for role in _USUAL:
+        known = _known(role)
         here = tuple(name for name in names if plain(name) in known)
         if here:
             found[role] = here

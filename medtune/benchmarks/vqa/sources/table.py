@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.annotation_tools import check_no_xml
-from medtune.benchmarks.vqa.columns import Columns, columns_of, require
+from medtune.benchmarks.vqa.columns import Columns, check_spelling, columns_of, require
 from medtune.benchmarks.vqa.json_rows import JSON_SUFFIXES, json_rows
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader, with_media_column
@@ -26,6 +26,7 @@ from medtune.data.raw.folder import file_stem, splits_of_files
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 from medtune.data.raw.table_rows import BUILDERS, NO_HEADER, file_rows
+from medtune.data.types import REJECTED
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
@@ -133,6 +134,13 @@ def mapped(
     """Returns which columns hold what, after checking that answers and media or questions are among them."""
     found = columns_of(names, options.columns, where=where)
     found, leading = with_media_column(found, rows, media, options)
+    without = (
+        *((roles.QUESTION,) if options.question is not None else ()),
+        *((roles.PATIENT,) if options.patient is not None else ()),
+        *((roles.ANSWER, roles.SPLIT, roles.TOLERANCE, REJECTED) if options.unanswered else ()),
+        *((roles.ANSWER,) if roles.LABELS in found.found else ()),
+    )
+    check_spelling(found, {*options.columns, *without}, where=where)
     if found.of(roles.TURNS) is not None:
         return found
     has_media = any(map(found.of, roles.MEDIA))
