@@ -257,7 +257,7 @@ def gain_table(
         if value is None:
             waits = seen is not None and benchmark.primary in seen and seen[benchmark.primary].unscored > 0
             unasked = name in get_args(Condition) and name not in last.metrics
-            why = "waits for a judge" if waits else "not asked (eval.conditions)" if unasked else "does not apply"
+            why = "waits for a judge" if waits else "not asked" if unasked else "does not apply"
             rows.append((name.replace("_", "-"), "-", "-", why))
         elif seen:
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
