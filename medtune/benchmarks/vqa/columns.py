@@ -201,15 +201,15 @@ def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> No
 
 def _meant(name: str, role: str) -> list[str]:
     """Returns the names of the role of which a name is a misspelling, in English where there is one."""
-    meant = [known for known in _USUAL[role] if _is_misspelt(name, known)]
-    return meant or [known for known in sorted(_known(role)) if _is_misspelt(name, known)]
+    meant = [known for known in _USUAL[role] if is_misspelt(name, known)]
+    return meant or [known for known in sorted(_known(role)) if is_misspelt(name, known)]
 
 
-def _is_misspelt(name: str, known: str) -> bool:
+def is_misspelt(name: str, known: str) -> bool:
     """Returns whether one letter of one word is missing, too much or another, or has changed places with the next.
 
     Example:
-        >>> [_is_misspelt(name, "patient_id") for name in ("patiant_id", "patients_id", "patient_no")]
+        >>> [is_misspelt(name, "patient_id") for name in ("patiant_id", "patients_id", "patient_no")]
         [True, True, False]
     """
     words, wanted = name.split("_"), known.split("_")

@@ -203,7 +203,7 @@ def _of_one_kind(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns)
+    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns, at=lambda n: _at(found.rows[n].place))
     if of_labels:
         if not options.unanswered:
             _check_labels(questions, folder, sets[0].reader.columns.names)
