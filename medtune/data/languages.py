@@ -37,7 +37,7 @@ class Language:
     yes_no: tuple[str, str]  # What TRUE and FALSE of a table become.
     words: frozenset[str]  # Frequent words of questions; without any, the script tells the language.
     # The names of columns by their role in a table of own questions, beside the English ones; "label" is an answer
-    # without a question.
+    # without a question, "letters" are the words before A, B and on.
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -69,7 +69,8 @@ LANGUAGES: Mapping[str, Language] = {
         "ja nein",
         "ist sind das der die dem den des ein eine einen im zu welche welcher welches wo wie gibt es auf liegt sehen",
         "image bild bilder bilddatei datei dateiname; question frage; answer antwort;"
-        " label etikett klasse; options optionen auswahl; patient patienten_id; split aufteilung; unit einheit",
+        " label etikett klasse; options optionen auswahl; patient patienten_id; split aufteilung; unit einheit;"
+        " letters möglichkeit antwort antwortmöglichkeit auswahl",
     ),
     "fr": _language(
         "French",
@@ -82,7 +83,8 @@ LANGUAGES: Mapping[str, Language] = {
         "oui non",
         "est sont le la les un une des du dans où quel quelle quels quelles combien cette ce il a ou voit",
         "image fichier nom_fichier chemin_image; video vidéo; answer réponse; label étiquette classe; options choix;"
-        " patient id_patient patiente; unit unité",
+        " patient id_patient patiente; unit unité;"
+        " letters choix réponse proposition",
     ),
     "es": _language(
         "Spanish",
@@ -95,7 +97,8 @@ LANGUAGES: Mapping[str, Language] = {
         "sí no",
         "es el la los las un una del en hay qué cuál cuáles cuánto cuántos dónde esta este se ve está",
         "image imagen imágenes archivo fichero; video vídeo; question pregunta; answer respuesta; label etiqueta clase;"
-        " options opciones; patient paciente id_paciente paciente_id; split partición; unit unidad",
+        " options opciones; patient paciente id_paciente paciente_id; split partición; unit unidad;"
+        " letters opción respuesta alternativa",
     ),
     "it": _language(
         "Italian",
@@ -108,7 +111,8 @@ LANGUAGES: Mapping[str, Language] = {
         "sì no",
         "è il lo la gli i un una del della nel nella che quale quali quanto dove questa questo di si vede sono",
         "image immagine immagini; question domanda; answer risposta; label etichetta classe; options opzioni;"
-        " patient paziente id_paziente paziente_id; split suddivisione; unit unità",
+        " patient paziente id_paziente paziente_id; split suddivisione; unit unità;"
+        " letters opzione risposta alternativa scelta",
     ),
     "pt": _language(
         "Portuguese",
@@ -121,7 +125,8 @@ LANGUAGES: Mapping[str, Language] = {
         "sim não",
         "é o a os as um uma do da no na há qual quais quanto quantos onde esta este que são em se vê",
         "image imagem imagens arquivo ficheiro; video vídeo; question pergunta; answer resposta; label rótulo classe;"
-        " options opções; patient paciente id_paciente paciente_id; split partição; unit unidade",
+        " options opções; patient paciente id_paciente paciente_id; split partição; unit unidade;"
+        " letters opção resposta alternativa",
     ),
     "nl": _language(
         "Dutch",
@@ -134,7 +139,8 @@ LANGUAGES: Mapping[str, Language] = {
         "ja nee",
         "is zijn de het een van welke welk wat waar hoe er deze dit in op te zien hoeveel",
         "image afbeelding afbeeldingen bestand bestandsnaam; question vraag; answer antwoord; label klasse;"
-        " options opties; patient patiënt patiënt_id patientnummer; split verdeling; unit eenheid",
+        " options opties; patient patiënt patiënt_id patientnummer; split verdeling; unit eenheid;"
+        " letters optie antwoord keuze",
     ),
     "zh": _language(
         "Chinese",
@@ -145,7 +151,8 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         "是 否",
         columns="image 图像 图片 影像; video 视频; question 问题; answer 答案; label 标签 类别; options 选项;"
-        " patient 患者 患者编号 病人 病人编号; unit 单位",
+        " patient 患者 患者编号 病人 病人编号; unit 单位;"
+        " letters 选项",
     ),
     "ja": _language(
         "Japanese",
@@ -157,7 +164,8 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         "はい いいえ",
         columns="image 画像 画像ファイル; video 動画; question 質問; answer 回答 解答; label ラベル; options 選択肢;"
-        " patient 患者 患者番号 患者id; unit 単位",
+        " patient 患者 患者番号 患者id; unit 単位;"
+        " letters 選択肢",
     ),
 }
 

@@ -78,7 +78,10 @@ _ANSWERS_ELSE = (
     *("diagnosis", "dx", "category", "class_name", "label_name", "class_id", "chosen"),
 )
 """Names of a column with the answer that count only where no column has a usual name."""
-_LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")
+_PLACES = "abcdefghij"
+_OPTION_WORDS = ("option", "choice", "op", "answer", "alternative", *sorted(column_names(LETTERS)))
+_LETTER = re.compile(rf"(?:({'|'.join(_OPTION_WORDS)})_?|_?)([{_PLACES}])")
+_ANY_WORD_AND_LETTER = re.compile(rf"(.*[^\W_])_([{_PLACES}])")
 _NUMBERED_IMAGE = re.compile(r"(?:image|img)_?\d+")
 _FEWEST_LETTERS = 5
 """A shorter word is never taken for a misspelling (our own choice)."""
@@ -87,6 +90,8 @@ _FEWEST_WITH_ANOTHER = 7
 _WORDS = frozenset(("patent",))
 """Words of medicine that are one letter away from a column's name."""
 _MISSPELT = tuple(role for role in _USUAL if role not in (TASK, ID, SYSTEM, TURNS))
+_AND = re.compile(r",| \+ ")
+"""What stands between several columns of a role: commas, or what `Columns.line` prints."""
 _MANY = (*MEDIA, LETTERS, LABELS)
 ROLES = (*_USUAL, LETTERS, LABELS)
 
@@ -115,7 +120,8 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
     """Returns which of the columns hold what.
 
     Args:
-        said: What the user says: the column of a role; several are separated by commas, and "" stands for none.
+        said: What the user says: the column of a role; several are separated by commas or " + ", and "" stands for
+            none.
     """
     for role in said:
         if role not in ROLES:
@@ -136,6 +142,8 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
         found[ANSWER] = elses
         if len(elses) > 1:
             raise ValueError(_ambiguous(where, ANSWER, elses))
+    if LETTERS not in said and not found.get(OPTIONS) and not found.get(TURNS):
+        found[LETTERS] = _letters(free, where)
     patients = "patient" if found.get(PATIENT) else ""
     for noun in dict.fromkeys(_OF_ONE_PATIENT.values()):
         named = tuple(name for name in free if _OF_ONE_PATIENT.get(plain(name)) == noun)
@@ -193,15 +201,15 @@ def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> No
 
 def _meant(name: str, role: str) -> list[str]:
     """Returns the names of the role of which a name is a misspelling, in English where there is one."""
-    meant = [known for known in _USUAL[role] if _is_misspelt(name, known)]
-    return meant or [known for known in sorted(_known(role)) if _is_misspelt(name, known)]
+    meant = [known for known in _USUAL[role] if is_misspelt(name, known)]
+    return meant or [known for known in sorted(_known(role)) if is_misspelt(name, known)]
 
 
-def _is_misspelt(name: str, known: str) -> bool:
+def is_misspelt(name: str, known: str) -> bool:
     """Returns whether one letter of one word is missing, too much or another, or has changed places with the next.
 
     Example:
-        >>> [_is_misspelt(name, "patient_id") for name in ("patiant_id", "patients_id", "patient_no")]
+        >>> [is_misspelt(name, "patient_id") for name in ("patiant_id", "patients_id", "patient_no")]
         [True, True, False]
     """
     words, wanted = name.split("_"), known.split("_")
@@ -236,10 +244,6 @@ def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         here = tuple(name for name in names if plain(name) in known)
         if here:
             found[role] = here
-    letters = {match[1]: name for name in names if (match := _LETTER.fullmatch(plain(name)))}
-    run = tuple(letters[letter] for place, letter in enumerate(sorted(letters)) if letter == "abcdefghij"[place])
-    if len(run) > 1 and OPTIONS not in found:
-        found[LETTERS] = run
     numbered = tuple(
         sorted(
             (name for name in names if _NUMBERED_IMAGE.fullmatch(plain(name))),
@@ -251,9 +255,62 @@ def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _letters(names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Returns the columns of options, A, B and on; refuses a gap between them, and two such rows of columns."""
+    whole = []
+    for of_word in _lettered(names, _LETTER):
+        here = "".join(sorted(of_word))
+        if is_whole := len(here) > 1 and _PLACES.startswith(here):
+            whole.append(tuple(of_word[letter] for letter in here))
+        # Other columns may be called by a letter, as w and h are.
+        if is_whole or not (here.startswith("a") or (len(here) > 1 and here in _PLACES)):
+            continue
+        named = [of_word[letter] for letter in here]
+        are = "are options by their names" if len(named) > 1 else "is an option by its name"
+        missing = next(letter for letter in _PLACES if letter not in here).upper()
+        raise ValueError(
+            f"{where}: {' and '.join(map(repr, named))} {are}, and no column is called {missing}. Correct the header, "
+            f"or say which are the options: --columns 'letters={' + '.join([*named, 'NAME'])}' (letters= for none)."
+        )
+    if len(whole) > 1:
+        raise ValueError(
+            f"{where}: the columns {' and '.join(map(repr, (each[0] for each in whole)))} may both begin the options. "
+            f"Say which do: --columns 'letters={' + '.join(whole[0])}' (or letters= for none)."
+        )
+    return whole[0] if whole else ()
+
+
+def _lettered(names: Sequence[str], form: re.Pattern[str]) -> list[dict[str, str]]:
+    """Returns the columns that are called by a letter, by that letter, for each word that stands before it."""
+    found: dict[str | None, dict[str, str]] = {}
+    for name in names:
+        if match := form.fullmatch(plain(name)):
+            found.setdefault(match[1], {})[match[2]] = name
+    return list(found.values())
+
+
+def doubt_of_options(columns: Columns, said: Collection[str]) -> str:
+    """Returns a note on columns that end in A, B and on behind a word that medtune does not know; "" without any.
+
+    Args:
+        said: The roles of which the user says what holds them.
+    """
+    if {LETTERS, OPTIONS} & {*said, *columns.found} or {TURNS, LABELS} & {*columns.found}:
+        return ""
+    for of_word in _lettered(columns.others, _ANY_WORD_AND_LETTER):
+        named = [of_word[letter] for letter in sorted(of_word)]
+        if len(named) > 1 and _PLACES.startswith("".join(sorted(of_word))):
+            return (
+                f"OPTIONS MAY BE MISSING: the columns {' and '.join(map(repr, named))} are called like options, and "
+                f"were not taken for any. If they are: --columns 'letters={' + '.join(named)}'; if not: --columns "
+                "letters="
+            )
+    return ""
+
+
 def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     found = []
-    for said in filter(None, (each.strip() for each in ([text] if text in names else text.split(",")))):
+    for said in filter(None, (each.strip() for each in ([text] if text in names else _AND.split(text)))):
         alike = [said] if said in names else [name for name in names if plain(name) == plain(said)]
         if len(alike) != 1:
             raise ValueError(

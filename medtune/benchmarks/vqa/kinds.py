@@ -10,7 +10,7 @@ words, in every split, have the same kind:
    column of labels or classes that come twice on average. "How many ...?" keeps its numbers.
 3. A number, where all answers are. "1,234" among numbers with a decimal comma has one, too; among numbers with a point
    it is a thousand.
-4. Free text, the most general kind, where answers differ in kind; a note then says which.
+4. Free text, the most general kind, where answers differ in kind; a note then says which, and names few odd ones.
 
 A text that is asked once has the kind of its own answer.
 """
@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from medtune.benchmarks.vqa.columns import is_misspelt
 from medtune.benchmarks.vqa.row_answers import TRUTH_VALUES, YES_NO, RowAnswer, free_answer
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
 from medtune.data.kept_rows import Digests, KeptRows, digest
@@ -34,6 +35,17 @@ from medtune.data.types import Question
 MOST_LISTED = 10
 MOST_ODD = 0.1
 """The share of other answers up to which a table's TRUE and FALSE are yes and no in every question (our own choice)."""
+FEWEST_FOR_ODD = 20
+USUAL_SHARE = 0.95
+"""Among so many answers to a text, beside such a share of one kind, the others are named as odd (our own choice)."""
+ODD = "ODD ANSWERS"
+_REMEDY = (
+    "Correct the answers, list options (in a column, or --options for all rows), or state the kind in a column "
+    "answer_type"
+)
+_MOST_ODD_WORDS = 5
+_SHORT = 40
+"""The most letters of an answer that a note names as a word (our own choice)."""
 _OTHER_POLAR = ("si no", "да нет", "是 不是", "有 无", "有 没有")
 _POLAR = [*(said.yes_no for said in LANGUAGES.values()), *map(str.split, _OTHER_POLAR)]
 _POLAR_PAIRS: Sequence[Mapping[str, int]] = [{word: place for place, word in enumerate(pair)} for pair in _POLAR]
@@ -54,7 +66,7 @@ def is_label_column(name: str) -> bool:
 
 
 def of_one_kind(
-    rows: Collection[tuple[Question, str | None]], *, labels: bool, has_turns: bool
+    rows: Collection[tuple[Question, str | None]], *, labels: bool, has_turns: bool, at: Callable[[int], str]
 ) -> tuple[KeptRows[Question], tuple[str, ...]]:
     """Returns the questions with one kind for each text, and notes: a table of the kinds, and what disagreed.
 
@@ -62,6 +74,7 @@ def of_one_kind(
         rows: The questions, each with its answer in the file where its kind follows from answers alone, else None.
         labels: Whether one question is asked of a column of labels or classes.
         has_turns: Whether there are conversations, whose "true" and "false" stay as they are.
+        at: Returns the place of the question of a number, from 0, for notes.
     """
     truths = {} if has_turns else TRUTH_VALUES
     digests, others = Digests(), 0
@@ -81,14 +94,20 @@ def of_one_kind(
         return _decided(one, truths=truths, all_truth=all_truth, labels=labels)
 
     made = {text: decided(one) for text, one in asked.items()}
+    odd = {text: found for text, one in asked.items() if (found := _odd(one, truths))}
+    first: dict[tuple[str, str], str] = {}
     kept = KeptRows[Question]()
-    for question, answer in rows:
+    for number_of_row, (question, answer) in enumerate(rows):
         if answer is not None:
+            text = _folded(question.text)
             alone = _AskedText(question.text, question.language, Counter([answer]))
-            decide, _ = made.get(_folded(question.text)) or decided(alone)
+            decide, _ = made.get(text) or decided(alone)
             question = _with(question, decide(answer, question.id))
+            if text in odd and answer in odd[text].words and (text, answer) not in first:
+                first[text, answer] = at(number_of_row)
         kept.append(question)
-    notes = [note for _, note in made.values() if note]
+    notes = [note for text, (_, note) in made.items() if note and text not in odd]
+    notes += [each.note({word: first[text, word] for word in each.words}) for text, each in odd.items()]
     return kept, (*_table(kept), *notes, *_said_of_truths(number, others, all_truth=all_truth))
 
 
@@ -96,6 +115,49 @@ class _AskedText(NamedTuple):
     text: str
     language: str
     said: Counter[str]  # How often each answer comes, in the order of their first ones.
+
+
+class _Odd(NamedTuple):
+    before: str  # What is said of the usual answers.
+    words: tuple[str, ...]  # The odd answers.
+    after: str  # What follows from them, and what to do.
+
+    def note(self, places: Mapping[str, str]) -> str:
+        named = [f"{word[:_SHORT]!r} ({place})" for word, place in list(places.items())[:_MOST_ODD_WORDS]]
+        more = len(places) - len(named)
+        return f"{ODD}: {self.before}: {', '.join(named)}{f' and {more} more' if more else ''}; {self.after}"
+
+
+def _odd(asked: _AskedText, truths: Mapping[str, str]) -> _Odd | None:
+    """Returns the few answers that differ from all others in kind, or are a misspelt one of them; None without any."""
+    text, _, said = asked
+    total = said.total()
+    if total < FEWEST_FOR_ODD:
+        return None
+    plain = {answer: answer.rstrip(".").casefold() for answer in said}
+    usual = {" or ".join(pair): [answer for answer in said if plain[answer] in pair] for pair in _POLAR_PAIRS}
+    usual[" or ".join(YES_NO)] = [answer for answer in said if plain[answer] in {*YES_NO, *truths}]
+    usual["numbers"] = [answer for answer in said if free_answer("", answer).kind == "number"]
+    what = max(usual, key=lambda each: sum(said[answer] for answer in usual[each]))
+    number = sum(said[answer] for answer in usual[what])
+    if USUAL_SHARE * total <= number < total:
+        others = tuple(answer for answer in said if answer not in usual[what])
+        after = f"all {total} are free text. {_REMEDY}"
+        return _Odd(f"{number} of {total} answers to {text[:60]!r} are {what}, and the others are not", others, after)
+    most = (1 - USUAL_SHARE) * total
+    likely = [answer for answer in said if said[answer] > most and len(answer) <= _SHORT]
+    meant = {
+        answer: name
+        for answer in said
+        if said[answer] <= most
+        for name in likely
+        if is_misspelt(plain[answer].replace(" ", "_"), plain[name].replace(" ", "_"))
+    }
+    if not meant:
+        return None
+    names = " and ".join(repr(name) for name in dict.fromkeys(meant.values()))
+    before = f"of {total} answers to {text[:60]!r}, some are nearly spelt like {names}"
+    return _Odd(before, tuple(meant), "each is an answer of its own. Correct it, or say --answers WORD=OTHER")
 
 
 def _said_of_truths(number: int, others: int, *, all_truth: bool) -> list[str]:
@@ -128,8 +190,24 @@ def _decided(asked: _AskedText, *, truths: Mapping[str, str], all_truth: bool, l
     found = {answer: free_answer(text, written) for answer, written in _with_decimal_commas(said).items()}
     kinds = {answer: "yes_no" if plain[answer] in truths else each.kind for answer, each in found.items()}
     if len({*kinds.values()}) == 1:
-        return lambda answer, _: found[answer], ""
+        return lambda answer, _: found[answer], _two_words(asked) if "text" in kinds.values() else ""
     return lambda answer, _: RowAnswer(text, (), answer, "text", None), _mixed(text, said, kinds)
+
+
+def _two_words(asked: _AskedText) -> str:
+    """Returns a note on a text whose answers are two words that medtune does not know; "" where they are not."""
+    text, language, said = asked
+    name = _usual_spellings(said)
+    spelt = list(dict.fromkeys(name[answer.casefold()] for answer in said))
+    if len(spelt) != 2 or min(said.values()) < 2 or max(map(len, spelt)) > _SHORT:
+        return ""
+    yes, no = LANGUAGES[language].yes_no
+    one, two = spelt
+    return (
+        f"{text[:60]!r} has two different answers over all its rows, {one!r} and {two!r}, and is asked for free text. "
+        f"--answers WORD={yes} WORD={no} makes it a question of yes or no; a column of options, or --options "
+        f"{one!r} {two!r} where all rows ask this, one with these options"
+    )
 
 
 def _are_classes(text: str, said: Counter[str], *, labels: bool) -> bool:
@@ -174,8 +252,8 @@ def _mixed(text: str, said: Counter[str], kinds: Mapping[str, str]) -> str:
         values = [answer for answer, own in kinds.items() if own == kind]
         parts.append(f"{sum(said[answer] for answer in values)} {kind} ({len(values)} different)")
     return (
-        f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {said.total()} are free text. Correct "
-        "the answers, list options (in a column, or --options for all rows), or state the kind in a column answer_type"
+        f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {said.total()} are free text. "
+        f"{_REMEDY}"
     )
 
 

@@ -129,6 +129,7 @@ def question_table(
             *said,
             *repeats,
             *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
+            *dict.fromkeys(doubt for each in sets if (doubt := _doubt_of_options(each.reader))),
             *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
             *([] if has_media or not questions else [_NO_MEDIA]),
             *_named("no facets, as they hold the answer", levels.holding_answers()),
@@ -139,6 +140,10 @@ def question_table(
         missing_media(found.rejects, folder, fetch="the data set's owner"),
         stands_for_patient=_unit([each.reader.patient_unit for each in sets], found.media.values()),
     )
+
+
+def _doubt_of_options(reader: RowReader) -> str:
+    return "" if reader.said.options else roles.doubt_of_options(reader.columns, reader.said.columns)
 
 
 def _named(what: str, names: Collection[str]) -> list[str]:
@@ -198,7 +203,7 @@ def _of_one_kind(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns)
+    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns, at=lambda n: _at(found.rows[n].place))
     if of_labels:
         if not options.unanswered:
             _check_labels(questions, folder, sets[0].reader.columns.names)

@@ -248,12 +248,15 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     for line in manifest.lookalikes.lines():
         print(f"look-alikes: {line}")
     for note in manifest.notes:
-        print(f"note: {note}")
+        if note not in manifest.warnings:
+            print(f"note: {note}")
     if manifest.rejected:
         print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
         print(f"each rejected row: {options.out / REJECTS}")
     if source.with_options is not None:
         _print_samples(prepared, find_benchmark(options.benchmark))
+    for note in manifest.warnings:
+        print(f"note: {note}")
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0

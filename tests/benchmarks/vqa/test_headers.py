@@ -74,3 +74,65 @@ def test_what_is_said_otherwise_needs_no_column(tmp_path: Path) -> None:
     assert read_text(tmp_path, text, TableOptions(question="Why?")).questions[0].text == "Why?"
     unanswered = read_text(tmp_path, "image,question,anwser\nus_0.png,a,b\n", TableOptions(unanswered=True))
     assert len(unanswered.questions) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("A,Bb", r"'A' is an option by its name, and no column is called B"),
+        ("A", r"'A' is an option by its name, and no column is called B"),
+        ("A,C", r"'A' and 'C' are options by their names, and no column is called B"),
+        ("A,B,D", r"'A' and 'B' and 'D' are options by their names, and no column is called C"),
+        ("B,C", r"'B' and 'C' are options by their names, and no column is called A"),
+        ("Choice B,Choice C", r"'Choice B' and 'Choice C' are options by their names, and no column is called A"),
+    ],
+)
+def test_letters_with_a_gap_are_refused(tmp_path: Path, columns: str, message: str) -> None:
+    cells = ",liver" * len(columns.split(","))
+    text = f"image,question,answer,{columns}\nus_0.png,Which organ?,a{cells}\n"
+    with pytest.raises(ValueError, match=rf"data\.csv: {message}\..*--columns 'letters=") as caught:
+        read_text(tmp_path, text)
+    assert "(letters= for none)" in str(caught.value)
+    assert read_text(tmp_path, text, TableOptions(columns={"letters": ""})).questions[0].options == ()
+
+
+def test_a_letter_that_begins_no_options_is_a_column_like_any_other(tmp_path: Path) -> None:
+    text = "image,question,answer,x,y,w,h\nus_0.png,Which organ?,liver,1,2,3,4\n"
+    assert read_text(tmp_path, text).questions[0].options == ()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "Möglichkeit",
+            "Antwort",
+            "Antwortmöglichkeit",
+            "choix",
+            "réponse",
+            "Option",
+            "opción",
+            "respuesta",
+            "opzione",
+        ),
+        *("alternativa", "opção", "optie", "antwoord", "选项", "選択肢", "Answer", "Auswahl", "proposition"),
+    ],
+)
+def test_options_stand_in_columns_of_any_language(tmp_path: Path, word: str) -> None:
+    text = f"image,question,answer,{word} A,{word}_B,{word}-C\nus_0.png,?,B,liver,colon,\n"
+    table = read_text(tmp_path, text)
+    assert [(question.options, question.answer) for question in table.questions] == [(("liver", "colon"), "colon")]
+    assert not table.rejects
+
+
+def test_what_is_printed_can_be_typed(tmp_path: Path) -> None:
+    text = "image,question,answer,Kolumna A,Kolumna B\nus_0.png,?,B,liver,colon\n"
+    notes = read_text(tmp_path, text).notes
+    (loud,) = (note for note in notes if note.startswith("OPTIONS MAY BE MISSING: "))
+    assert "'Kolumna A' and 'Kolumna B'" in loud
+    assert "--columns 'letters=Kolumna A + Kolumna B'" in loud
+    for typed in ("Kolumna A + Kolumna B", "Kolumna A,Kolumna B"):
+        table = read_text(tmp_path, text, TableOptions(columns={"letters": typed}))
+        assert table.questions[0].options == ("liver", "colon")
+        assert any("letters = Kolumna A + Kolumna B" in note for note in table.notes)
+    assert not any("OPTIONS" in note for note in read_text(tmp_path, text, TableOptions(columns={"letters": ""})).notes)

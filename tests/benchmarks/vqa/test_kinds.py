@@ -80,3 +80,64 @@ def test_kinds_that_the_user_states_are_kept(tmp_path: Path) -> None:
     ]
     table = read_text(tmp_path, "\n".join(["image,question,answer,answer_type", *rows]))
     assert [question.answer_kind for question in table.questions] == ["yes_no", "text"]
+
+
+def of_many_answers(folder: Path, *answers: str, text: str = "What is it?") -> SourceTable:
+    """Returns the table of one question that is asked of no picture, again and again."""
+    return read_text(folder, "\n".join(["question,answer", *(f'"{text}",{answer}' for answer in answers)]))
+
+
+@pytest.mark.parametrize(
+    ("answers", "odd", "said"),
+    [
+        ([*["yes", "no"] * 20, "yse"], "'yse' (data.csv, row 42)", "40 of 41 answers to 'What is it?' are yes or no"),
+        (
+            [*["ja", "nein"] * 20, "jein"],
+            "'jein' (data.csv, row 42)",
+            "40 of 41 answers to 'What is it?' are ja or nein",
+        ),
+        (["n/b", *["1", "2.5"] * 20], "'n/b' (data.csv, row 2)", "40 of 41 answers to 'What is it?' are numbers"),
+        ([*["TRUE", "FALSE"] * 20, "x", "x"], "'x' (data.csv, row 42)", "40 of 42 answers to 'What is it?' are yes or"),
+    ],
+)
+def test_a_few_odd_answers_that_make_all_of_them_text_are_named_loudly(
+    tmp_path: Path, answers: list[str], odd: str, said: str
+) -> None:
+    table = of_many_answers(tmp_path, *answers)
+    assert {question.answer_kind for question in table.questions} == {"text"}
+    (note,) = (note for note in table.notes if note.startswith("ODD ANSWERS: "))
+    assert odd in note
+    assert said in note
+    assert f"all {len(answers)} are free text" in note
+    assert not any("of several kinds" in note for note in table.notes)
+
+
+def test_a_misspelt_class_is_named_loudly_and_a_rare_one_is_not(tmp_path: Path) -> None:
+    labels = ["benign", "malignant"] * 20
+    for others, is_named in ((["malignnt"], True), (["normal"], False), (["benign 2"], False)):
+        rows = ["label", *labels, *others]
+        table = read_text(tmp_path, "\n".join(rows), TableOptions(question="What is it?"))
+        notes = [note for note in table.notes if note.startswith("ODD ANSWERS: ")]
+        assert bool(notes) == is_named
+        assert all("'malignnt' (data.csv, row 42)" in note and "'malignant'" in note for note in notes)
+
+
+def test_too_few_answers_have_no_odd_one(tmp_path: Path) -> None:
+    notes = of_many_answers(tmp_path, *["yes", "no"] * 5, "yse").notes
+    assert not any(note.startswith("ODD ANSWERS") for note in notes)
+
+
+@pytest.mark.parametrize("words", [("j", "n"), ("vorhanden", "nicht vorhanden")])
+def test_two_answers_in_other_words_are_told_to_be_text(tmp_path: Path, words: tuple[str, str]) -> None:
+    table = of_answers(tmp_path / "text", *words * 3, text="Ist eine Zyste zu sehen?")
+    assert {question.answer_kind for question in table.questions} == {"text"}
+    (note,) = (note for note in table.notes if "two different answers" in note)
+    assert f"{words[0]!r} and {words[1]!r}" in note
+    assert "--answers" in note
+    assert "--options" in note
+    (tmp_path / "closed").mkdir()
+    rows = [f"us_{n}.png,Ist eine Zyste zu sehen?,{words[n % 2]},{n}" for n in range(6)]
+    said = TableOptions(answers={words[0]: "ja", words[1]: "nein"})
+    closed = read_text(tmp_path / "closed", "\n".join(["image,question,answer,patient", *rows]), said)
+    assert {question.options for question in closed.questions} == {("ja", "nein")}
+    assert not any("two different answers" in note for note in closed.notes)

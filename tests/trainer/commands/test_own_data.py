@@ -220,6 +220,16 @@ def test_it_shows_the_mapping_three_rows_and_what_it_ignored(raw: Path, tmp_path
     assert sum(prepared.manifest.num_patients.values()) == 6
 
 
+def test_what_is_wrong_with_the_answers_stands_at_the_end(tmp_path: Path, shown: Told) -> None:
+    answers = zip(pictures(tmp_path / "raw", 21), [*["yes", "no"] * 10, "yse"], strict=True)
+    rows = [f"{name},Is it so?,{answer}" for name, answer in answers]
+    (tmp_path / "raw" / "data.csv").write_text("\n".join(["image,question,answer", *rows]))
+    command = ["prepare", "vqa", "--from", str(tmp_path / "raw" / "data.csv"), "--out", str(tmp_path / "out")]
+    _, _, end = shown(main(command)).rpartition("as a model will see it")
+    assert "note: ODD ANSWERS: 20 of 21 answers to 'Is it so?' are yes or no" in end
+    assert any("'yse'" in note for note in open_prepared(tmp_path / "out").manifest.warnings)
+
+
 def test_another_working_directory_and_a_moved_folder(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
