@@ -140,8 +140,8 @@ def mapped(
     """Returns which columns hold what, after checking that answers and media or questions are among them."""
     if {*names} >= _PREDICTED and not options.unanswered and roles.ANSWER not in options.columns:
         raise ValueError(
-            f"{where}: `medtune predict` wrote this table, so that its answers are a model's and no truth. Give the table "
-            f"with the true answers, or, where someone has corrected these, say so: --columns {roles.ANSWER}=answer"
+            f"{where}: `medtune predict` wrote this table: its answers are a model's and no truth. Give the table with "
+            f"the true answers, or, where someone has corrected these, say so: --columns {roles.ANSWER}=answer"
         )
     found = columns_of(names, options.columns, where=where)
     found, leading = with_media_column(found, rows, media, options)
@@ -160,18 +160,20 @@ def mapped(
     if options.unanswered:
         found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
         if not (found.of(roles.QUESTION) or has_media):
-            require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
+            require(found, [roles.IMAGE], names, where=where, instead=" (or video=NAME, volume=NAME)")
         return found
     if options.question is None and roles.LABELS in found.found and not (has_media or found.of(roles.QUESTION)):
         instead = f" (the cells of {leading[0]!r} lead to files)" if leading else " (or video=NAME, volume=NAME)"
-        require(found, roles.IMAGE, names, where=where, instead=instead)
+        require(found, [roles.IMAGE], names, where=where, instead=instead)
     if roles.LABELS in found.found:
         return found
-    predict = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
+    instead = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
+    wanted = [roles.ANSWER]
     if options.question is None and not (found.of(roles.ANSWER) and has_media):
-        instead = f', or ask one of all rows: --question "..."{predict}'
-        require(found, roles.QUESTION, names, where=where, instead=instead)
-    require(found, roles.ANSWER, names, where=where, instead=predict)
+        wanted = [roles.QUESTION, roles.ANSWER]
+        if not found.of(roles.QUESTION):
+            instead = f', or ask one of all rows: --question "..."{instead}'
+    require(found, wanted, names, where=where, instead=instead)
     return found
 
 
