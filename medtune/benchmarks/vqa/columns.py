@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.catalog import nearest
-from medtune.data.languages import column_names
+from medtune.data.languages import LANGUAGES, column_names
 from medtune.data.types import REJECTED
 
 IMAGE, VIDEO, VOLUME = "image", "video", "volume"
@@ -92,6 +92,8 @@ _WORDS = frozenset(("patent",))
 _MISSPELT = tuple(role for role in _USUAL if role not in (TASK, ID, SYSTEM, TURNS))
 _AND = re.compile(r",| \+ ")
 """What stands between several columns of a role: commas, or what `Columns.line` prints."""
+_FEW, _FEW_OTHER = 4, 1
+"""The most names of a role that a refusal lists in English, and in each other language."""
 _MANY = (*MEDIA, LETTERS, LABELS)
 ROLES = (*_USUAL, LETTERS, LABELS)
 
@@ -165,14 +167,25 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_\-]+", "_", unicodedata.normalize("NFC", name).strip().casefold())
 
 
-def require(columns: Columns, role: str, names: Sequence[str], *, where: str, instead: str = "") -> None:
-    """Checks that a column of a role was found."""
-    if columns.of(role) is None:
-        usual = ", ".join(_USUAL[role])
-        raise ValueError(
-            f"{where}: wanted a column with the {role}, named {usual}. The columns are: {', '.join(names)}. Say which "
-            f"it is with --columns {role}=NAME{instead}."
-        )
+def require(columns: Columns, wanted: Sequence[str], names: Sequence[str], *, where: str, instead: str = "") -> None:
+    """Checks that a column of each of these roles was found."""
+    missing = [role for role in wanted if columns.of(role) is None]
+    if not missing:
+        return
+    named = [f"with the {role}, named {_usual_names(role)}" for role in missing]
+    are = "it is" if len(missing) == 1 else "they are"
+    roles = [*missing, *([PATIENT] if ANSWER in missing and columns.of(PATIENT) is None else [])]
+    raise ValueError(
+        f"{where}: wanted a column {', and one '.join(named)}. The columns are: {', '.join(names)}. Say which {are} "
+        f"with --columns {' '.join(f'{role}=NAME' for role in roles)}{instead}."
+    )
+
+
+def _usual_names(role: str) -> str:
+    """Returns a few names of a role's column in English, and in each other language that medtune knows."""
+    by_language = ((said.name, said.columns.get(role, ())) for said in LANGUAGES.values())
+    few = [f"in {name} {', '.join(known[:_FEW_OTHER])}" for name, known in by_language if known]
+    return "; ".join([", ".join(_USUAL[role][:_FEW]), *few])
 
 
 def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> None:

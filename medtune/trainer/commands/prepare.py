@@ -12,6 +12,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
 from medtune.data.prepared.manifest import REJECTS, rejects_table
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.splits import TEST_ONLY
 from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.take import Origin, read_source
 from medtune.data.prepared.work.work_folder import work_path
@@ -235,7 +236,12 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     print(f"patients: {manifest.patient_unit}")
     for split in SPLITS:
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
-        print(f"  {split:<6}{prepared.num_questions(split):>7} questions  {tasks}")
+        of_whom = f"{manifest.num_patients[split]} {_several(manifest.stands_for_patient)}"
+        print(f"  {split:<6}{prepared.num_questions(split):>7} questions of {of_whom}  {tasks}")
+    if {*SPLITS} - {*manifest.own_splits} and manifest.fractions != TEST_ONLY:
+        together = "; look-alikes stay together" if manifest.lookalikes.largest > 1 else ""
+        unit = manifest.stands_for_patient
+        print(f"splits are drawn by {unit}, so that shares of questions may differ{together}")
     if manifest.unofficial_split:
         print(f"unofficial split by {manifest.unofficial_split}: not the benchmark's own")
     print(f"prompts: {manifest.prompts}")
@@ -260,6 +266,11 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
+
+
+def _several(unit: str) -> str:
+    """Returns the plural of what stands for a patient, e.g. "studies", or "films or images"."""
+    return " or ".join(f"{each[:-1]}ies" if each.endswith("y") else f"{each}s" for each in unit.split(" or "))
 
 
 def _fill_cache(name: str, overrides: list[str], *, processes: int) -> int:

@@ -136,3 +136,24 @@ def test_what_is_printed_can_be_typed(tmp_path: Path) -> None:
         assert table.questions[0].options == ("liver", "colon")
         assert any("letters = Kolumna A + Kolumna B" in note for note in table.notes)
     assert not any("OPTIONS" in note for note in read_text(tmp_path, text, TableOptions(columns={"letters": ""})).notes)
+
+
+def test_all_missing_columns_are_named_once_in_every_known_language(tmp_path: Path) -> None:
+    text = "Bilddatei,Fragestellung,Befund,Fallnummer\nus_0.png,Was?,eine Zyste,P1\n"
+    with pytest.raises(ValueError, match=r"wanted a column with the question, .* and one with the answer, ") as caught:
+        read_text(tmp_path, text)
+    said = str(caught.value)
+    for each in (
+        "question, questions, query",
+        "in German frage",
+        "in Spanish pregunta",
+        "German antwort",
+        "French réponse",
+    ):
+        assert each in said
+    assert "--columns question=NAME answer=NAME patient=NAME" in said
+    assert "response, output, target" not in said
+    columns = {"question": "Fragestellung", "answer": "Befund", "patient": "Fallnummer"}
+    assert read_text(tmp_path, text, TableOptions(columns=columns)).questions[0].answer == "eine Zyste"
+    with pytest.raises(ValueError, match=r"wanted a column with the answer, .*--columns answer=NAME"):
+        read_text(tmp_path, text, TableOptions(columns={"question": "Fragestellung"}))

@@ -218,6 +218,9 @@ def test_it_shows_the_mapping_three_rows_and_what_it_ignored(raw: Path, tmp_path
     assert "NO PATIENTS" not in said
     prepared = open_prepared(tmp_path / "out")
     assert sum(prepared.manifest.num_patients.values()) == 6
+    for split, number in prepared.manifest.num_patients.items():
+        assert f"{split:<6}{2 * number:>7} questions of {number} patients" in said
+    assert "splits are drawn by patient, so that shares of questions may differ" in said
 
 
 def test_what_is_wrong_with_the_answers_stands_at_the_end(tmp_path: Path, shown: Told) -> None:

@@ -7,6 +7,7 @@ this benchmark lists the columns.
 Source: our own; the names of columns are those that published sets use.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -32,6 +33,9 @@ SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
 URL = "https://github.com/medtune/medtune"
 _NUM_COLUMN_ROWS = 1000
+_PREDICTED = {"id", "error", "model", "trained_on"}
+"""The columns of each table that `medtune predict` writes."""
+_LONGEST_HEADER = 1 << 16
 
 
 def source(options: TableOptions = NOTHING_SAID) -> Source:
@@ -70,6 +74,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         raise ValueError("wanted a table or a folder with tables, none was given. Give it with --from PATH.")
     folder = root if root.is_dir() else root.parent
     files = table_files(root) if root.is_dir() else [root]
+    if roles.ANSWER not in options.columns:
+        files = [file for file in files if not _is_predicted(file)] or files
     if not files:
         raise ValueError(
             f"{root}: wanted a table ({', '.join(SUFFIXES)}), or folders of images named after classes, found "
@@ -132,6 +138,11 @@ def mapped(
     where: str,
 ) -> Columns:
     """Returns which columns hold what, after checking that answers and media or questions are among them."""
+    if {*names} >= _PREDICTED and not options.unanswered and roles.ANSWER not in options.columns:
+        raise ValueError(
+            f"{where}: `medtune predict` wrote this table: its answers are a model's and no truth. Give the table with "
+            f"the true answers, or, where someone has corrected these, say so: --columns {roles.ANSWER}=answer"
+        )
     found = columns_of(names, options.columns, where=where)
     found, leading = with_media_column(found, rows, media, options)
     without = (
@@ -149,18 +160,20 @@ def mapped(
     if options.unanswered:
         found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
         if not (found.of(roles.QUESTION) or has_media):
-            require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
+            require(found, [roles.IMAGE], names, where=where, instead=" (or video=NAME, volume=NAME)")
         return found
     if options.question is None and roles.LABELS in found.found and not (has_media or found.of(roles.QUESTION)):
         instead = f" (the cells of {leading[0]!r} lead to files)" if leading else " (or video=NAME, volume=NAME)"
-        require(found, roles.IMAGE, names, where=where, instead=instead)
+        require(found, [roles.IMAGE], names, where=where, instead=instead)
     if roles.LABELS in found.found:
         return found
-    predict = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
+    instead = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
+    wanted = [roles.ANSWER]
     if options.question is None and not (found.of(roles.ANSWER) and has_media):
-        instead = f', or ask one of all rows: --question "..."{predict}'
-        require(found, roles.QUESTION, names, where=where, instead=instead)
-    require(found, roles.ANSWER, names, where=where, instead=predict)
+        wanted = [roles.QUESTION, roles.ANSWER]
+        if not found.of(roles.QUESTION):
+            instead = f', or ask one of all rows: --question "..."{instead}'
+    require(found, wanted, names, where=where, instead=instead)
     return found
 
 
@@ -189,5 +202,17 @@ def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> 
 def _beside(root: Path) -> tuple[str, ...]:
     if root.is_dir():
         return ()
-    others = [file for file in table_files(root.parent) if file.parent == root.parent and file != root]
-    return (f"{len(others)} other tables lie beside the one that was read; --from FOLDER reads all",) if others else ()
+    beside = (file for file in table_files(root.parent) if file.parent == root.parent and file != root)
+    others = sum(not _is_predicted(file) for file in beside)
+    lie = "1 other table lies" if others == 1 else f"{others} other tables lie"
+    return (f"{lie} beside the one that was read; --from FOLDER reads all",) if others else ()
+
+
+def _is_predicted(file: Path) -> bool:
+    """Returns whether `medtune predict` wrote a file, from its first line."""
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
+            first = lines.readline(_LONGEST_HEADER)
+    except (OSError, UnicodeDecodeError):
+        return False
+    return {word.strip('" \n}') for word in re.split(r"[,;:\t{]", first)} >= _PREDICTED
