@@ -160,8 +160,8 @@ class Prepared:
         if made.stands_for_patient != "patient":
             raise ValueError(
                 f"{self.root}: folds are made of patients, and these data do not say whose the "
-                f"{made.stands_for_patient}s are, so that one person could be in two folds. Prepare them with a column "
-                "of patients, or with --patient where names of files tell them"
+                f"{made.stands_for_patient}s are, so that one person could be in two folds. A table of your own is "
+                "prepared with a column of patients, or with --patient where names of files tell them"
             )
         pool = SPLITS[:2] if "test" in made.own_splits else SPLITS
         whole = replace(self, by_organ=False, crop_mm=None, blind=False)
