@@ -209,7 +209,7 @@ def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> No
             if (meant := _meant(plain(name), role))
         ]
     if wrong:
-        raise ValueError(f"{where}: {' '.join(wrong)}")
+        raise ValueError(f"{where}: {' Also, '.join(wrong)}")
 
 
 def _meant(name: str, role: str) -> list[str]:

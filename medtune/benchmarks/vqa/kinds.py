@@ -94,7 +94,7 @@ def of_one_kind(
         return _decided(one, truths=truths, all_truth=all_truth, labels=labels)
 
     made = {text: decided(one) for text, one in asked.items()}
-    odd = {text: found for text, one in asked.items() if (found := _odd(one, truths))}
+    odd = {text: found for text, one in asked.items() if (found := _odd(one, truths, labels=labels))}
     first: dict[tuple[str, str], str] = {}
     kept = KeptRows[Question]()
     for number_of_row, (question, answer) in enumerate(rows):
@@ -128,7 +128,7 @@ class _Odd(NamedTuple):
         return f"{ODD}: {self.before}: {', '.join(named)}{f' and {more} more' if more else ''}; {self.after}"
 
 
-def _odd(asked: _AskedText, truths: Mapping[str, str]) -> _Odd | None:
+def _odd(asked: _AskedText, truths: Mapping[str, str], *, labels: bool) -> _Odd | None:
     """Returns the few answers that differ from all others in kind, or are a misspelt one of them; None without any."""
     text, _, said = asked
     total = said.total()
@@ -138,6 +138,9 @@ def _odd(asked: _AskedText, truths: Mapping[str, str]) -> _Odd | None:
     usual = {" or ".join(pair): [answer for answer in said if plain[answer] in pair] for pair in _POLAR_PAIRS}
     usual[" or ".join(YES_NO)] = [answer for answer in said if plain[answer] in {*YES_NO, *truths}]
     usual["numbers"] = [answer for answer in said if free_answer("", answer).kind == "number"]
+    two = [answer for answer, _ in said.most_common(2)]
+    if not _are_classes(text, said, labels=labels) and max(map(len, two)) <= _SHORT and said[two[-1]] > 1:
+        usual[" or ".join(map(repr, two))] = two
     what = max(usual, key=lambda each: sum(said[answer] for answer in usual[each]))
     number = sum(said[answer] for answer in usual[what])
     if USUAL_SHARE * total <= number < total:

@@ -97,6 +97,7 @@ def of_many_answers(folder: Path, *answers: str, text: str = "What is it?") -> S
             "40 of 41 answers to 'What is it?' are ja or nein",
         ),
         (["n/b", *["1", "2.5"] * 20], "'n/b' (data.csv, row 2)", "40 of 41 answers to 'What is it?' are numbers"),
+        ([*["j", "n"] * 20, "jj"], "'jj' (data.csv, row 42)", "40 of 41 answers to 'What is it?' are 'j' or 'n'"),
         ([*["TRUE", "FALSE"] * 20, "x", "x"], "'x' (data.csv, row 42)", "40 of 42 answers to 'What is it?' are yes or"),
     ],
 )
