@@ -17,10 +17,7 @@ from bench.recorded.code import ROOT, changed
 FOLDER = ROOT / "docs" / "bench"
 DAYS = 14
 """How long the code may have changed after a record (our own choice)."""
-WITHOUT = (
-    "cache_fill", "case_facts", "generation", "loader", "long_media", "lookalikes", "prepare", "score", "shared_prefix",
-    "target_logprobs",
-)  # fmt: skip
+WITHOUT = ("cache_fill", "loader", "prepare")
 """Benches of which there is no record yet, as the page says."""
 ELSEWHERE = ("full_size",)
 """Benches that need a GPU: their records say what was measured when one was lent."""

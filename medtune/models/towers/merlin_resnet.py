@@ -13,6 +13,7 @@ from monai.networks.nets.resnet import ResNet, ResNetBottleneck
 from torch import Tensor, nn
 
 from medtune.models.towers import Size, Tower
+from medtune.models.towers.convolutions import with_right_gradients
 
 _SHRINKS = (32, 32, 16)
 """Number of voxels along right, anterior and superior that become one feature."""
@@ -56,6 +57,7 @@ class MerlinResNet(nn.Module):
             feed_forward=False,
             bias_downsample=False,
         )
+        with_right_gradients(self)
 
     def forward(self, volume_B1HWZ: Tensor) -> Tensor:
         """Returns features_BzhwD; of shape (B, 1, 1, 1, D) where the configuration sets `pooled`."""

@@ -10,6 +10,7 @@ from monai.networks.blocks.segresnet_block import ResBlock
 from torch import Tensor, nn
 
 from medtune.models.towers import Size, Tower, patch_grid
+from medtune.models.towers.convolutions import with_right_gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class ResNet3D(nn.Module):
         self.residual = nn.Linear(config.cells * config.channels, width)
         nn.init.zeros_(self.residual.weight)
         nn.init.zeros_(self.residual.bias)
+        with_right_gradients(self)
 
     def forward(self, volume_B1XYZ: Tensor) -> Tensor:
         """Returns features (B, *grid, D)."""

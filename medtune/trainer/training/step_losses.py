@@ -71,7 +71,8 @@ class StepLosses:
             raise NonFiniteLossError(
                 f"the norm of the gradient is {values[-1]} at step {step}, and the loss is {self.total:.6g}; the batch "
                 f"holds the questions {_shown(ids)}. A loss of your own has no finite slope there (a power below 1 of "
-                "0, a division by 0); else lower the learning rates, or look at these images"
+                "0, a division by 0); else lower the learning rates, set train.precision=32-true, or look at these "
+                "images"
             )
         return values[-1]
 
