@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bench.recorded.code import ROOT
-from bench.recorded.records import DAYS, FOLDER, WITHOUT, Record, records
+from bench.recorded.records import DAYS, FOLDER, Record, records
 
 PAGE = FOLDER / "README.md"
 FIRST_PAGE = ROOT / "README.md"
@@ -32,8 +32,7 @@ def write_pages() -> None:
 
 def page(there: Sequence[Record]) -> str:
     """Returns the page with every record."""
-    missing = f"Not recorded yet: {', '.join(WITHOUT)}.\n" if WITHOUT else ""
-    return "\n".join([_ABOUT, *filter(None, [missing]), *(line for record in there for line in _section(record))])
+    return "\n".join([_ABOUT, *(line for record in there for line in _section(record))])
 
 
 def _section(record: Record) -> Iterator[str]:

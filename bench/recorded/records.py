@@ -17,8 +17,6 @@ from bench.recorded.code import ROOT, changed
 FOLDER = ROOT / "docs" / "bench"
 DAYS = 14
 """How long the code may have changed after a record (our own choice)."""
-WITHOUT = ("cache_fill", "loader", "prepare")
-"""Benches of which there is no record yet, as the page says."""
 ELSEWHERE = ("full_size",)
 """Benches that need a GPU: their records say what was measured when one was lent."""
 
