@@ -72,6 +72,24 @@ def test_the_folder_and_the_label_map_of_totalsegmentator_are_read(folder: Path,
         assert of_map.organs[organ].volume_cm3 == pytest.approx(whole.organs[organ].volume_cm3, rel=0.02)
 
 
+def test_masks_without_a_scan_and_lesions_under_other_names_are_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    for number in (1, 2, 3):
+        shutil.copytree(folder / f"scan_{number}", raw / f"scan_{number}")
+    (raw / "scan_3" / "ct.nii.gz").unlink()
+    masks = raw / "scan_1" / "segmentations"
+    for name in ("Leber_Laesion", "rectum", "hip_left"):
+        shutil.copy(masks / "spleen.nii.gz", masks / f"{name}.nii.gz")
+    command = ["prepare", "ctlesionvqa", "--source", "ct_masks", "--from", str(raw), "--out", str(out)]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert f"its masks are here and its ct.nii.gz is not; add the scan {raw / 'scan_3'}" in said
+    assert main([*command, "--max-rejected", "0.5"]) == 0
+    assert "LESIONS MAY BE MISSING: 1 masks of 1 scans are called like lesions" in capsys.readouterr().out
+
+
 def test_persons_are_described_by_dicom_and_before_it_by_a_table(folder: Path, tmp_path: Path) -> None:
     from pydicom import Dataset
     from pydicom.dataset import FileMetaDataset

@@ -9,11 +9,13 @@
     construction.json                  optional: {"preset": "paper"}, or another of the presets
 
 An organ without a mask is not asked about; an organ whose mask is empty is not either, and is listed as a reject. A
-lesion without a mask, or with an empty one, is not there. A mask on another grid is resampled, or its scan is refused
-where the mask lies elsewhere. Organs whose masks overlap, and organs with a lesion outside of them, are rejects; so is
-a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
+lesion without a mask, or with an empty one, is not there; a note in capitals counts masks that are called like lesions
+and are under no known name. Masks without their scan are a reject. A mask on another grid is resampled, or its scan is
+refused where the mask lies elsewhere. Organs whose masks overlap, and organs with a lesion outside of them, are
+rejects; so is a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -33,6 +35,7 @@ from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, from_json, 
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import (
     KINDS,
     LESIONS,
+    known_name,
     lesion_masks,
     masks_of_case,
     named_files,
@@ -42,7 +45,7 @@ from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YE
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS, Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
 from medtune.data.files import json_file
-from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
+from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN, Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.source import Found, MediaFinding, NotFound, Reject, Source, SourceTable, repeat_rejects
 from medtune.data.types import MediaRef, Question
@@ -50,6 +53,13 @@ from medtune.data.types import MediaRef, Question
 LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"
 _ABOUT = ("sex", "age", "scanner", "contrast")
 _CASES = "cases"
+_LEVELS = ("*", "*/*", "*/*/*")
+_LESION_WORD = re.compile(
+    r"l[eé]si|l(?:ä|ae)si|tumou?r|tumeur|cyst|zyst|kyst|quist|metast|m[eé]tast|nodul|carcin|karzin|krebs|cancer|neopl|"
+    r"abs[cz]ess|(?:^|_)mass(?:$|_)",
+    re.IGNORECASE,
+)
+"""What the name of a lesion's mask holds in the languages of many hospitals (our own choice)."""
 
 
 def source() -> Source:
@@ -73,7 +83,10 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     media: dict[str, tuple[MediaRef, ...]] = {}
     findings: dict[str, MediaFinding] = {}
     rejects: list[Reject] = []
-    for number, (name, case) in enumerate(sorted(find_cases(folder).items()), start=1):
+    cases = find_cases(folder)
+    unknown: list[str] = []  # The scan of each mask that is called like a lesion and under no known name.
+    for number, (name, case) in enumerate(sorted(cases.items()), start=1):
+        unknown += [name for mask in case.masks if _LESION_WORD.search(mask) and not known_name(mask, case.masks)]
         masks = _masks(folder, case)
         if not masks:
             reason = "no mask with a known name, as AbdomenAtlas, TotalSegmentator or nnU-Net's dataset.json have them"
@@ -88,9 +101,23 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         raise ValueError(
             f"{folder}: no scan NAME/ct.nii.gz with masks in NAME/segmentations or {LABELS}/. Check --from."
         )
+    alone = {each.parent for level in _LEVELS for each in folder.glob(f"{level}/{MASKS}") if each.is_dir()}
+    for number, place in enumerate(sorted(each for each in alone if each.name not in cases), start=len(cases) + 1):
+        rejects.append(Reject(_CASES, number, None, f"its masks are here and its {SCAN} is not; add the scan", place))
+    notes = [
+        f"LESIONS MAY BE MISSING: {len(unknown)} masks of {len(set(unknown))} scans are called like lesions, under "
+        "names that stand for none here, and count for no question: an organ may be called free of what they mark. "
+        "Rename them: docs/own_cts.md"
+    ] * bool(unknown)
     ask = partial(_ask, rules=rules, seed=seed, scans=scans)
     return SourceTable(
-        tuple(known), media, rejects=tuple(rejects), stands_for_patient="scan", findings=findings, ask=ask
+        tuple(known),
+        media,
+        rejects=tuple(rejects),
+        stands_for_patient="scan",
+        findings=findings,
+        ask=ask,
+        notes=tuple(notes),
     )
 
 
