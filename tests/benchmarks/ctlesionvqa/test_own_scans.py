@@ -76,7 +76,7 @@ def test_masks_without_a_scan_and_lesions_under_other_names_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, out = tmp_path / "raw", tmp_path / "out"
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         shutil.copytree(folder / f"scan_{number}", raw / f"scan_{number}")
     (raw / "scan_3" / "ct.nii.gz").unlink()
     masks = raw / "scan_1" / "segmentations"
