@@ -35,6 +35,8 @@ from medtune.trainer.recipe.read import find_recipe
 from tests.examples import OF_SOURCES
 
 BUSI = find_benchmark("busi")
+LIKELIHOODS = of_models.its_answers_are_as_likely_as_transformers_says
+IN_PARTS = (catalog.SOURCES, FAMILIES)
 MEDTUNE = Path(medtune.__file__).parent
 ALL = catalog.names(catalog.MODELS)
 NAMES = [name for name in ALL if isinstance(any_entry(name), ZooEntry)]
@@ -45,11 +47,19 @@ ROWS = st.lists(
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in catalog.KINDS.values() if kind is not catalog.SOURCES for name in catalog.names(kind)],
+    [(kind, name) for kind in catalog.KINDS.values() if kind not in IN_PARTS for name in catalog.names(kind)],
     ids=lambda each: each.name if isinstance(each, Kind) else each,
 )
 def test_extension_keeps_its_contract(kind: Kind, name: str) -> None:
     assert list(contract_of(kind)(name)) == []
+
+
+@pytest.mark.parametrize("name", catalog.names(FAMILIES))
+def test_family_keeps_its_contract(name: str) -> None:
+    """Its likelihoods are compared in tests/models/proof/test_proof.py, on more media."""
+    with of_models.FAMILIES.opened(name) as found:
+        checks = [each for each in of_models.FAMILIES.checks if each is not LIKELIHOODS]
+        assert [complaint for check in checks for complaint in check(found)] == []
 
 
 @pytest.fixture(scope="module", params=catalog.names(catalog.SOURCES))

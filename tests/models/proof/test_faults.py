@@ -44,8 +44,10 @@ def asked_about(refs: list[MediaRef], *, per_media: int = 2) -> list[AskedQuesti
 
 
 def conversations(refs: list[MediaRef]) -> list[AskedQuestion]:
-    """Returns questions about two items in two orders, with earlier turns, with places in the text, and about none."""
-    found = []
+    """Returns questions about two items in two orders, with earlier turns, with places in the texts, and about none."""
+    first, later = f"{MEDIA_MARK}Which kind is it?", f"{MEDIA_MARK}And this one?"
+    asked = Question("later", "later", later, WORDS, WORDS[0], "choice", "p", turns=(Turn(first, "Tissue."),))
+    found = [AskedQuestion(asked, tuple(refs[:2]), Prompt(later, WORDS, WORDS[0]))]
     for number, media in enumerate([tuple(refs[:2]), tuple(refs[1::-1]), (refs[0],), ()]):
         between = f"Is {MEDIA_MARK} older than {MEDIA_MARK}?" if number == 1 else "What do they show?"
         for turns in ((), (Turn(between, "Tissue."),)):
