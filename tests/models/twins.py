@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from medtune.data import catalog
@@ -23,6 +24,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from tests.models.twin_facts import FACTS, Twin
+from tests.soak import in_suites
 
 
 def all_seen(rows: PackedRows) -> PackedRows:
@@ -60,6 +62,11 @@ _ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
 MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
 TWINS = {name: FACTS[name] for name, each in MODELS.items() if each.twin}
 EVERY_TWIN = tuple(TWINS)
+ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
+each_twin = pytest.mark.parametrize("name", in_suites(EVERY_TWIN, plain=ONE_OF_EACH_KIND, slow=EVERY_TWIN))
+"""All of them, of which `make test` takes one of each kind and `make test-slow` the others."""
+kinds_then_all = pytest.mark.parametrize("name", in_suites(EVERY_TWIN, plain=ONE_OF_EACH_KIND))
+"""One of each kind, and in the soak all: for what holds of a number format or a field, whatever the model."""
 OF_TRANSFORMERS = tuple(name for name in TWINS if MODELS[name].family is not None)
 OF_THREE_MODULES = tuple(name for name in TWINS if MODELS[name].family is None)
 OF_VOLUMES = tuple(name for name, each in TWINS.items() if each.volume is not None)
