@@ -144,7 +144,7 @@ def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     assert _passes(name, folder, asked_about(refs), opened(name, folder)) >= VIDEO_ALONE
 
 
-@pytest.mark.parametrize("name", in_suites(OF_VOLUMES, slow=("nano_m3d_phi3", "nano_pocket_ct")))
+@pytest.mark.parametrize("name", in_suites(OF_VOLUMES, plain=("nano_m3d_phi3", "nano_pocket_ct"), slow=("nano_radfm",)))
 def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
     assembled = opened(name, None)
     if isinstance(assembled.transform, VolumeInput):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,18 +18,7 @@ from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models.transformers_vlm.test_parity import encoded, expected, plain
-from tests.models.twins import (
-    MODELS,
-    OF_TRANSFORMERS,
-    all_seen,
-    cpu_answerer,
-    leaking,
-    moved,
-    picture,
-    shares_rows,
-    size_of,
-    twin,
-)
+from tests.models.twins import MODELS, OF_TRANSFORMERS, cpu_answerer, picture, shares_rows, size_of, twin
 
 ANSWER = "abdomen"
 IMAGES = (picture(1), picture(2, width=40, height=80))
@@ -60,7 +49,6 @@ SHARING = [name for name in OF_TRANSFORMERS if shares_rows(name)]
 ALONE = [name for name in OF_TRANSFORMERS if name not in SHARING]
 """Families of which each sequence needs a row of its own."""
 OPTIONS = ("normal", "benign lesion", "benign tumour", "no")
-Tamper = Callable[[PackedRows], PackedRows]
 
 
 def _request(number: int, condition: Any = "image") -> Request:
@@ -75,18 +63,18 @@ REQUESTS = [_request(1), _request(2), _request(4), _request(1, "text_only"), _re
 class Asked:
     """The predictions of the answerer, and the number of tokens that the model read for them."""
 
-    def __init__(self, name: str, *, share: bool, tamper: Tamper | None = None, seed: int = 0) -> None:
+    def __init__(self, name: str, *, share: bool) -> None:
         self.num_tokens = 0
         forward = TransformersVlm.forward
 
         def watched(model: TransformersVlm, rows: PackedRows, shown: Any) -> Any:
             self.num_tokens += rows.ids_BL.numel()
-            return forward(model, tamper(rows) if tamper else rows, shown)
+            return forward(model, rows, shown)
 
         answerer = cpu_answerer(twin(name), max_new_tokens=2, share_prefix=share)
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
             path = Path(folder) / "picture.png"
-            PIL.Image.fromarray(picture(seed).pixels_HWC).save(path)
+            PIL.Image.fromarray(picture().pixels_HWC).save(path)
             group = MediaGroup("m", (MediaRef(path),), tuple(r.question for r in REQUESTS))
             patch.setattr(TransformersVlm, "forward", watched)
             found = {p.key: p.option_logprobs or () for p in answerer.answer(group, REQUESTS)}
@@ -105,22 +93,6 @@ def test_options_of_several_questions_are_read_from_one_tree(name: str) -> None:
     shared, plain = Asked(name, share=True), Asked(name, share=False)
     assert shared.furthest(plain) < 1e-4
     assert shared.num_tokens < plain.num_tokens / 4
-
-
-@pytest.mark.parametrize("name", SHARING)
-@pytest.mark.parametrize("broken", ["mask", "positions", "leak", "image"])
-def test_negative_controls_move_the_answer(name: str, broken: str) -> None:
-    def tamper(rows: PackedRows) -> PackedRows:
-        if broken == "mask":
-            return all_seen(rows)
-        if broken == "positions":
-            return moved(rows)
-        # A token of the first question.
-        return leaking(rows, int(rows.target_place_T.min()) - 2)
-
-    right = Asked(name, share=True)
-    wrong = Asked(name, share=True, seed=9) if broken == "image" else Asked(name, share=True, tamper=tamper)
-    assert wrong.furthest(right) > 1e-2
 
 
 @pytest.mark.parametrize("name", ALONE)
