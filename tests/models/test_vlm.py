@@ -66,12 +66,12 @@ def test_logits_equal_transformers_own_forward(name: str) -> None:
 def test_batch_of_one_equals_batch_of_six(name: str) -> None:
     """The rows differ in length, show either of two media items or none, and are padded on either side."""
     assembled, media = twin(name), [0, 1, None, 0, 1, None]
-    stop, pad = assembled.family.stop_ids, assembled.family.pad_id
+    stop, pad = assembled.template.stop_ids, assembled.template.pad_id
 
     def laid(n: int, answer: str | None) -> Sequence:
         question = "Plane?" + "x" * (3 * n)
         if media[n] is None:
-            return assembled.family.layout(question, answer, shapes=())
+            return assembled.template.layout(question, answer, shapes=())
         return layout(assembled, name, answer, question)
 
     with torch.no_grad():
@@ -101,8 +101,8 @@ def test_a_row_cut_through_its_media_is_refused(name: str) -> None:
 @each_twin
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
-    left = pad_left([short, long], [None, None], pad_id=assembled.family.pad_id)
+    short, long = (assembled.template.layout(q, None, shapes=()) for q in ("a", "bcd"))
+    left = pad_left([short, long], [None, None], pad_id=assembled.template.pad_id)
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
         assembled.model.generate(right, None, max_new_tokens=2, stop_ids=(0,))

@@ -88,7 +88,7 @@ def test_what_sequences_share_is_computed_once_however_long_it_is(
         for reading in ("likelihood", "generation")
         for request in (_request(n, reading=reading) for n in range(1, 7))
     ]
-    lengths = [len(nano.family.layout(request.prompt.text, None).ids) for request in asked[:6]]
+    lengths = [len(nano.template.layout(request.prompt.text, None).ids) for request in asked[:6]]
     told = _answers(nano, asked, batch_tokens=64)
     assert len(computed) == 2, "one tree of options and one of replies"
     assert computed[1] < min(lengths) + 6 * 20
@@ -115,7 +115,7 @@ def test_the_same_text_without_an_image_is_asked_once(nano: Assembled, monkeypat
 
 
 def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
-    rows = pack([[Shown(grow([nano.family.layout("Q", "A")], [0]), 0)]], pad_id=nano.family.pad_id)
+    rows = pack([[Shown(grow([nano.template.layout("Q", "A")], [0]), 0)]], pad_id=nano.template.pad_id)
     cut = rows._replace(media_BL=rows.media_BL & (torch.arange(rows.ids_BL.shape[1]) != 8))
     with pytest.raises(ValueError, match="cut through its image"):
         _model(nano).embed(cut, torch.zeros(1, 8, 32))

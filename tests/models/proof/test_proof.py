@@ -100,7 +100,7 @@ def test_answers_are_those_of_plain_transformers(name: str, tmp_path: Path) -> N
     asked = _asked(name, assembled, tmp_path)
     if name in IMAGES_ALONE:
         with pytest.raises(ValueError, match="2 media items are shown together"):
-            assembled.family.layout("Which?", None, shapes=[Size(33, 100), Size(56, 56)])
+            assembled.template.layout("Which?", None, shapes=[Size(33, 100), Size(56, 56)])
     asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE, max_new_tokens=6)
     alike = asked_about(pictures(tmp_path), per_media=1)
     batches = [*([each] for each in asked), alike] if name in ONE_BY_ONE else [asked]

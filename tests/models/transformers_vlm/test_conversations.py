@@ -30,19 +30,19 @@ TURNS = (Turn("Which of both is older?", "The first."),)
 def test_a_family_that_writes_several_images_otherwise_refuses_them(name: str) -> None:
     """The processors of these families cut an image into tiles only where it is shown alone."""
     with pytest.raises(ValueError, match="2 media items are shown together, and this family is shown one at a time"):
-        twin(name).family.layout("Which?", None, shapes=list(map(size_of, IMAGES)))
-    assert twin(name).family.layout("Which?", None, shapes=[size_of(IMAGES[0])], turns=TURNS).media_spans
+        twin(name).template.layout("Which?", None, shapes=list(map(size_of, IMAGES)))
+    assert twin(name).template.layout("Which?", None, shapes=[size_of(IMAGES[0])], turns=TURNS).media_spans
 
 
 def test_a_single_image_is_written_as_before() -> None:
     assembled = twin("nano_qwen25vl")
     image = IMAGES[0]
-    layout = assembled.family.layout("Which plane?", ANSWER, shapes=[size_of(image)])
-    marked = assembled.family.layout(f"{MEDIA_MARK}Which plane?", ANSWER, shapes=[size_of(image)])
+    layout = assembled.template.layout("Which plane?", ANSWER, shapes=[size_of(image)])
+    marked = assembled.template.layout(f"{MEDIA_MARK}Which plane?", ANSWER, shapes=[size_of(image)])
     assert marked == layout
     assert expected(plain(assembled, image, "Which plane?", ANSWER), layout)
     with pytest.raises(ValueError, match=r"1 places for media .* and 2 items are shown"):
-        assembled.family.layout(f"{MEDIA_MARK}Which?", None, shapes=[size_of(image)] * 2)
+        assembled.template.layout(f"{MEDIA_MARK}Which?", None, shapes=[size_of(image)] * 2)
 
 
 SHARING = [name for name in OF_TRANSFORMERS if shares_rows(name)]
@@ -101,9 +101,9 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
     assert (shared.num_tokens, shared.logprobs) == (plain.num_tokens, plain.logprobs)
     assembled, image = twin(name), picture()
     tree = grow(
-        [assembled.family.layout("Plane?", answer, shapes=[size_of(image)]) for answer in ("head", "femur")], [0, 1]
+        [assembled.template.layout("Plane?", answer, shapes=[size_of(image)]) for answer in ("head", "femur")], [0, 1]
     )
-    rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
+    rows = pack([[Shown(tree, 0)]], pad_id=assembled.template.pad_id)
     why = re.escape(assembled.model.plain_because or "")
     with pytest.raises(ValueError, match=f"more than one sequence, but each needs its own: {why}"):
         assembled.model(rows, encoded(assembled, image))
@@ -112,12 +112,12 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
 @pytest.mark.parametrize("name", SHARING)
 def test_two_trees_in_a_row_show_their_own_images_or_have_rows_of_their_own(name: str) -> None:
     assembled, images = twin(name), [picture(1), picture(2)]
-    trees = [grow([assembled.family.layout("Plane?", "head", shapes=[size_of(images[n])])], [n]) for n in (0, 1)]
+    trees = [grow([assembled.template.layout("Plane?", "head", shapes=[size_of(images[n])])], [n]) for n in (0, 1)]
     shown = [Shown(trees[0], 0), Shown(trees[1], 1)]
     media = encoded(assembled, *images)
     with torch.no_grad():
         together, apart, swapped = (
-            assembled.model(pack(rows, pad_id=assembled.family.pad_id), media).sums(2)
+            assembled.model(pack(rows, pad_id=assembled.template.pad_id), media).sums(2)
             for rows in ([shown], [[each] for each in shown], [[Shown(trees[0], 1), Shown(trees[1], 0)]])
         )
     if assembled.model.mixes_images:

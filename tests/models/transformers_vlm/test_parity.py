@@ -37,7 +37,7 @@ def encoded(assembled: Assembled, *images: Image) -> Any:
 
 
 def prompts(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PromptRows:
-    return pad_left(layouts, media, pad_id=assembled.family.pad_id)
+    return pad_left(layouts, media, pad_id=assembled.template.pad_id)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Plain:
 
 def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, **instead: Any) -> Plain:
     """Returns transformers' own answer; `instead` replaces arguments of its forward, or removes them with None."""
-    (stop,) = assembled.family.pieces(assembled.family.stop_ids[:1])
+    (stop,) = assembled.template.pieces(assembled.template.stop_ids[:1])
     inputs = processor(assembled)(
         text=[conversation(assembled, image, prompt) + answer + stop],
         images=[pillow(image)] if image else None,
@@ -96,7 +96,7 @@ each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
     assembled = twin(name)
-    laid: PackedRows = row_each(assembled, [assembled.family.layout(QUESTION, answer, shapes=[size_of(image)])], [0])
+    laid: PackedRows = row_each(assembled, [assembled.template.layout(QUESTION, answer, shapes=[size_of(image)])], [0])
     laid = change(laid) if change else laid
     with torch.no_grad():
         return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
@@ -106,7 +106,7 @@ def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answe
 def test_gradients_of_all_weights_equal_those_of_transformers_own_forward(name: str) -> None:
     assembled, image = fresh(name), picture()
     assembled.model.eval()
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[size_of(image)])
 
     def gradients(logprobs_T: Tensor) -> dict[str, Tensor]:
         (-logprobs_T.sum()).backward()
@@ -130,7 +130,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
     def laid(n: int, answer: str | None) -> Any:
         index = media[n]
         size = None if index is None else size_of(images[index])
-        return assembled.family.layout(questions[n], answer, shapes=[] if index is None else [size])
+        return assembled.template.layout(questions[n], answer, shapes=[] if index is None else [size])
 
     def alone(n: int) -> tuple[Any, list[int | None]]:
         index = media[n]
@@ -145,7 +145,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
             one = assembled.model(row_each(assembled, [laid(n, answers[n])], index), shown)
             mine = together.logprobs_T[together.sequence_T == n].tolist()
             assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
-    stop = assembled.family.stop_ids
+    stop = assembled.template.stop_ids
     asked = prompts(assembled, [laid(n, None) for n in range(8)], media)
     many = assembled.model.generate(asked, both, max_new_tokens=4, stop_ids=stop)
     for n in range(8):
@@ -157,7 +157,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
 @each_family
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
+    short, long = (assembled.template.layout(q, None, shapes=()) for q in ("a", "bcd"))
     left = prompts(assembled, [short, long], [None, None])
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):

@@ -33,8 +33,8 @@ def _logprobs(assembled: Assembled, axes: dict[str, int]) -> torch.Tensor:
     whole = assembled.model.of_transformers
     assert isinstance(assembled.model, GenericVlm)
     model = GenericVlm(whole, assembled.model._by_token, assembled.model._joins, axes).eval()
-    layout = assembled.family.layout("Which plane?", "head", shapes=[size_of(JOINED[0])])
-    rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(JOINED))], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout("Which plane?", "head", shapes=[size_of(JOINED[0])])
+    rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(JOINED))], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         read = model(rows, model.encode(assembled.transform.stack([assembled.transform(each) for each in JOINED])))
     ordered_T: torch.Tensor = read.logprobs_T[torch.argsort(read.sequence_T, stable=True)]
