@@ -10,6 +10,7 @@ from medtune.data.prepared.tables import read_questions
 from medtune.data.types import Question
 
 
+@pytest.mark.soak
 def test_opening_and_reading_all_agree_in_small() -> None:
     found = measured(released(None), rows=290, items=20, test_items=4)
     (ways,) = found.ways
@@ -23,6 +24,7 @@ def test_opening_and_reading_all_agree_in_small() -> None:
     ]
 
 
+@pytest.mark.soak
 def test_a_row_that_reads_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     read = read_questions
 
