@@ -17,7 +17,7 @@ from medtune.data import catalog
 from medtune.data.types import Image, Size, Video
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
-from medtune.models.attention import END, PADDING, PLACE, RANK
+from medtune.models.attention import END
 from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
@@ -39,14 +39,6 @@ def leaking(rows: PackedRows, place: int) -> PackedRows:
     columns_BCL = rows.columns_BCL.clone()
     columns_BCL[:, END, place] = columns_BCL.shape[2]
     return rows._replace(columns_BCL=columns_BCL, is_plain=False)
-
-
-def without(rows: PackedRows, place: int, *, as_padding: bool = False) -> PackedRows:
-    """Returns rows in which no other token sees the one at a place; `as_padding` is for models without columns."""
-    columns_BCL = rows.columns_BCL.clone()
-    columns_BCL[:, END, place] = columns_BCL[:, RANK, place] + 1
-    columns_BCL[:, PLACE, place] = PADDING
-    return rows._replace(columns_BCL=columns_BCL, is_plain=as_padding)
 
 
 def moved(rows: PackedRows) -> PackedRows:

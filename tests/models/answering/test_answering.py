@@ -111,6 +111,7 @@ def test_the_same_text_without_an_image_is_asked_once(nano: Assembled, monkeypat
     second = replace(second, question=replace(second.question, id="another"))
     one, other = _answers(nano, [first, second])
     assert one.option_logprobs == other.option_logprobs
+    assert one.option_tokens == other.option_tokens == tuple(len(option) + 1 for option in OPTIONS)
     assert [int(rows.target_sequence_T.max()) for rows in calls] == [len(OPTIONS) - 1]
 
 
