@@ -51,12 +51,12 @@ def _of_labels(labels: tuple[str, ...]) -> Question:
     ("name", "choice"),
     [
         *(("usual", parse_closed), ("kinds_of_the_blind", parse_closed)),
-        *(("rules_of_choices", parse_choice), ("rules_of_numbers", None)),
+        *(("rules_of_choices", parse_choice), ("rules_of_numbers", None), ("rules_of_labels", None)),
     ],
 )
 def test_replies_are_read_as_a_careful_human_reads_them(name: str, choice: Any) -> None:
     read = [(row, said(row, choice)) for row in listed(REPLIES / f"{name}.jsonl")]
-    assert len(read) > 90
+    assert len(read) > 25
     assert [each for each in read if each[1] != _exactly(each[0]["reading"])] == []
 
 
