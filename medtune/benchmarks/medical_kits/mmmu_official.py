@@ -16,7 +16,7 @@ lmms_eval/tasks/mmmu/utils.py:176-195, 293-360.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from medtune.benchmarks.medical_kits.medevalkit_sets import boxed, tagged
+from medtune.benchmarks.medical_kits.medevalkit_answer import boxed, tagged
 
 RANDOM = "random"
 """What stands for the letter that a rule would draw at random."""
