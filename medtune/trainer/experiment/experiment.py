@@ -13,7 +13,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
-from medtune.models.kept_features import KeptFeatures
+from medtune.models.features.feature_files import FeatureFiles
+from medtune.models.features.kept_features import KeptFeatures
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
@@ -116,7 +117,8 @@ class Experiment:
     @cached_property
     def features(self) -> KeptFeatures:
         """The features that the towers of this run's models computed, which they share."""
-        return KeptFeatures(self.recipe.data.features_gb * GB)
+        folder = self.recipe.data.features_dir
+        return KeptFeatures(self.recipe.data.features_gb * GB, FeatureFiles(folder) if folder is not None else None)
 
     def say(self, text: str) -> None:
         if self.rank == 0:

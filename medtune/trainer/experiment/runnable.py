@@ -48,8 +48,10 @@ def adapted_as_stages_say(recipe: Recipe, model: Model) -> tuple[str, ...]:
 
 
 def refuse_unfit(recipe: Recipe, *, training: bool) -> None:
-    """Refuses the fields of a recipe that its model does not take, and a tuning that does not fit it."""
+    """Refuses the fields of a recipe that its model or this machine does not take, and a tuning that does not fit."""
     check_losses(recipe)
+    if (folder := recipe.data.features_dir) is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"data.features_dir: {folder} is a file; name a folder, which is made where there is none")
     if recipe.model.endpoint is not None:
         return
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
