@@ -19,6 +19,7 @@ def _parts_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "_alone", spent)
 
 
+@pytest.mark.soak
 def test_every_part_is_measured_and_opening_agrees_with_reading_all() -> None:
     found = scale.measured(released(None), 300)
     (ways,) = found.ways
@@ -30,6 +31,7 @@ def test_every_part_is_measured_and_opening_agrees_with_reading_all() -> None:
     assert all(limit.value > 0 for limit in found.limits if "growth" not in limit.title)
 
 
+@pytest.mark.soak
 def test_a_row_that_reads_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     read = read_questions
 

@@ -48,7 +48,7 @@ def _pictures(root: Path, *splits: Split) -> int:
     return len({ref for split in splits for group in prepared.groups(split) for ref in group.media})
 
 
-@pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_pocket"])
+@pytest.mark.parametrize("name", [pytest.param("nano_qwen25vl", marks=pytest.mark.slow), "nano_pocket"])
 def test_a_run_reads_each_picture_once_and_learns_as_ever(
     nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -87,6 +87,7 @@ def test_ranks_that_were_stopped_learn_as_one_device_that_keeps_nothing(
     assert weights_apart(tmp_path / "kept", tmp_path / "none") < 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_gives_the_same_to_the_bit(prepared_tiny: Path, tmp_path: Path) -> None:
     settings = ("model.name=nano_qwen25vl", *FROZEN)
     train(tmp_path / "whole", prepared_tiny, *settings, devices=1)
