@@ -23,6 +23,8 @@ class FeatureFiles:
     """
 
     def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"data.features_dir: {folder} is a file; name a folder, which is made where there is none")
         self.folder = folder
         self._is_full = False
 

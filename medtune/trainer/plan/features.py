@@ -6,6 +6,7 @@ from medtune.data.types import MediaRef
 from medtune.models.contract import Model
 from medtune.models.features.kept_features import drops
 from medtune.trainer.experiment.open_data import OpenedData
+from medtune.trainer.experiment.runnable import feature_files
 from medtune.trainer.plan.devices import GB
 from medtune.trainer.plan.plan import Plan
 from medtune.trainer.recipe.schema import Recipe, Stage
@@ -19,8 +20,8 @@ def features_said(recipe: Recipe, model: Model, plan: Plan, data: OpenedData | N
     if why := why_not_kept(recipe, model):
         return [f"no picture's features are kept: {why}"]
     parts = " and ".join(model.kept_parts)
-    folder = recipe.data.features_dir
-    where = "in memory" if folder is None else f"in memory and in {folder}"
+    files = feature_files(recipe)
+    where = "in memory" if files is None else f"in memory and in {files.folder}"
     lines = [f"what {parts} make of a picture is kept {where} and named by weights, pixels and type"]
     items = 0 if data is None else len(set(_media(data)))
     room = recipe.data.features_gb * GB
@@ -31,7 +32,7 @@ def features_said(recipe: Recipe, model: Model, plan: Plan, data: OpenedData | N
         lines.append(
             f"{size_said(plan.feature_bytes)} each{known} data.features_gb {recipe.data.features_gb:g} for each device "
             f"holds {holds if items else f'{int(room // plan.feature_bytes):,}'}"
-            + ("" if folder is None else "; the folder grows to all of them")
+            + ("" if files is None else "; the folder grows to all of them")
         )
     else:
         lines.append("their size is not counted: that takes weights, data and a machine to plan for (--devices)")
