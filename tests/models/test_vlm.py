@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from medtune.models.contract import Assembled
-from medtune.models.kept_features import KeptFeatures
+from medtune.models.features.kept_features import KeptFeatures
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, pad_left
 from medtune.models.vlm import VisionLanguageModel
