@@ -96,7 +96,7 @@ class Manifest:
     benchmark: str
     source: str
     title: str  # The source's name for people.
-    provenance: Provenance  # Whether the questions were released, reconstructed or simulated.
+    provenance: Provenance  # Released, the user's own, reconstructed or simulated.
     licence: str
     url: str  # Where the raw files can be found.
     patient_unit: str  # What stands for a patient, in the source's words.
