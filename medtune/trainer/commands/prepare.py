@@ -10,7 +10,7 @@ from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
-from medtune.data.prepared.manifest import REJECTS, rejects_table
+from medtune.data.prepared.manifest import MANIFEST, REJECTS, first_rejects, read_manifest, rejects_table
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.splits import TEST_ONLY
 from medtune.data.prepared.work.processes import usable_cores
@@ -74,7 +74,8 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write; required unless --list-missing is given (default: none).",
+        help="The folder to write, in place of a prepared one that lies there; required unless --list-missing is given "
+        "(default: none).",
     )
     parser.add_argument(
         "--source",
@@ -214,6 +215,13 @@ def _processes(asked: int) -> int:
 
 
 def _prepare_folder(options: argparse.Namespace, source: Source, processes: int) -> int:
+    before = read_manifest(options.out) if (options.out / MANIFEST).is_file() else None
+    if before:
+        print(
+            f"{options.out}: holds a prepared folder ({before.benchmark}, data hash {before.data_hash[:16]}), which is "
+            "replaced once the new one is finished",
+            file=sys.stderr,
+        )
     prepared = prepare(
         source,
         benchmark=options.benchmark,
@@ -232,7 +240,10 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
         show_cells=options.show_cells,
     )
     manifest = prepared.manifest
-    print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")
+    same = "" if before is None else ", the same as before"
+    if before and before.data_hash != manifest.data_hash:
+        same = f"; it replaced {before.data_hash[:16]}: runs on those data no longer find them here"
+    print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}{same}")
     print(f"patients: {manifest.patient_unit}")
     for split in SPLITS:
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
@@ -258,7 +269,9 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
             print(f"note: {note}")
     if manifest.rejected:
         print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(f"the first of them:\n{first_rejects(options.out / REJECTS)}")
         print(f"each rejected row: {options.out / REJECTS}")
+        print("  ([3]/[1] is the first entry of the third, in order of names; --show-cells FILE writes the paths)")
     if source.with_options is not None:
         _print_samples(prepared, find_benchmark(options.benchmark))
     for note in manifest.warnings:

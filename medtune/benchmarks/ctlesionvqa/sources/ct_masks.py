@@ -103,7 +103,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         "names that stand for none here, and count for no question: an organ may be called free of what they mark. "
         "Rename them: docs/own_cts.md"
     ] * bool(unknown)
-    ask = partial(_ask, rules=rules, seed=seed, scans=scans)
+    numbers = {name: number for number, name in enumerate(sorted(cases), start=1)}
+    ask = partial(_ask, rules=rules, seed=seed, scans=scans, numbers=numbers)
     return SourceTable(
         tuple(known),
         media,
@@ -156,13 +157,16 @@ def _of_dicom(folder: Path) -> dict[str, str]:
     return {}
 
 
-def _ask(table: SourceTable, found: Found, *, rules: str, seed: int, scans: Scans) -> SourceTable:
+def _ask(
+    table: SourceTable, found: Found, *, rules: str, seed: int, scans: Scans, numbers: Mapping[str, int]
+) -> SourceTable:
     cases: list[Facts] = []
     broken: list[Reject] = []
     wrong: list[Reject] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
     counted: Counter[str] = Counter()
-    for number, (name, outcome) in enumerate(found.items(), start=1):
+    for name, outcome in found.items():
+        number = numbers[name]
         (ref,) = table.media[name]
         if isinstance(outcome, NotFound):
             broken.append(Reject(_CASES, number, None, _anonymous(outcome.reason, ref), ref.path))
