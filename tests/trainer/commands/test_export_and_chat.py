@@ -12,6 +12,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import medtune
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaGroup, Prediction, Request
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.answering import LocalAnswerer
@@ -179,6 +180,7 @@ def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
     for name, model in (("run", [str(run)]), ("export", [str(exported)]), ("recipe", ["nano_busi_lora", *settings])):
         table = ["--from", str(tmp_path / "new.csv"), "--images", str(images), "--out", str(tmp_path / f"{name}.csv")]
         assert main(["predict", *model, *table]) == 0, capsys.readouterr().err
+        assert "TRAINED ON" not in capsys.readouterr().out
         found[name] = _rows(tmp_path / f"{name}.csv")
         assert [row["media"] for row in found[name]] == ["1.png", "0.png", "", ""]
         assert "there is no such image file" in found[name][2]["error"]
@@ -192,8 +194,13 @@ def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
     assert "the rows have no question" in capsys.readouterr().err
     with pytest.raises(ValueError, match="own data ask 3 different ones: 'What does this breast"):
         medtune.predict(run, images.parent)
-    rows = medtune.predict(run, images.parent, question="Is it so?", options=["yes", "no"])
-    assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.png", None]
+    learnt = open_prepared(prepared_tiny).groups("train")[0].media[0].path
+    PIL.Image.open(learnt).convert("RGB").save(images / "2.tif")
+    (images / "2.png").unlink()
+    for source in (run, exported):
+        rows = medtune.predict(source, images.parent, question="Is it so?", options=["yes", "no"])
+        assert "TRAINED ON: 1 of the 3 pictures" in capsys.readouterr().out
+    assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.tif", None]
     assert rows[-1]["id"] == "images, 4"
     assert rows[1]["probabilities"]["yes"] == pytest.approx(float(found["run"][0]["p: yes"]), abs=1e-3)
 
