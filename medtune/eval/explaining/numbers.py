@@ -212,6 +212,8 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
     yield f"counts     {len(rows):,} of {asked:,} questions{named_ids([row.question.id for row in rows], most)}"
     if rows:
         yield f"           {_outcomes(rows)}"
+        if wrong := [row.question.id for row in rows if not all(reply.correct for reply in row.passes)]:
+            yield f"not right  {len(wrong):,}{named_ids(wrong, most)}"
     for why, ids in found.left_out.items():
         yield f"leaves out {len(ids):,}: {why}{named_ids(ids, most)}"
     yield f"joined     {_joined(number, found)}"
