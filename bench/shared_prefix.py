@@ -123,7 +123,7 @@ def training(
             data,
             StepOrder(data.row(), batch_size=batch_size, micro_batch_size=batch_size, world_size=1),
             rank=0,
-            family=assembled.family,
+            template=assembled.template,
             transform=assembled.transform,
             share_prefix=share_prefix,
         )

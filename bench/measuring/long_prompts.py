@@ -62,7 +62,7 @@ def answers(of: Subject, *, share_prefix: bool, batch_tokens: int, questions: in
 def compared(of: Subject, title: str, *, target: float, apart: float, tolerance: float, runs: int = RUNS) -> TwoWays:
     """Returns the time of the shared tree and that of the best batch of plain rows, medians of alternating runs."""
     each = len(of.requests[0].prompt.choices) if of.requests[0].reading == "likelihood" else 1
-    length = len(of.assembled.family.layout(of.requests[0].prompt.text, OPTIONS[1]).ids) + NEW_TOKENS
+    length = len(of.assembled.template.layout(of.requests[0].prompt.text, OPTIONS[1]).ids) + NEW_TOKENS
     few = max(1, min(len(of.requests), PLAIN_TOKENS // (length * each)))
 
     def plain(rows: int) -> None:

@@ -127,7 +127,7 @@ def train(learner: Trainable, asked: Sequence[MediaGroup], case: TrainingCase, *
         unmixed(asked, rendered, seed=0),
         step_order(asked, case),
         rank=0,
-        family=learner.assembled.family,
+        template=learner.assembled.template,
         transform=learner.assembled.transform,
     )
     numbers = ResumableOrder(

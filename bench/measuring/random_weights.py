@@ -42,7 +42,7 @@ def _over_volumes(model: str, device: torch.device) -> Assembled:
         built = modules(parts)
     return Assembled(
         model=built,
-        family=parts.limited(tokenizer()),
+        template=parts.limited(tokenizer()),
         transform=parts.input_of(lambda: built.vision),
         provenance=dict.fromkeys(("vision", "projector", "language"), "random (seed 0)"),
     )

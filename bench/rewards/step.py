@@ -106,9 +106,9 @@ def trained(
         accelerator="cpu", devices=1, max_steps=steps, logger=False, callbacks=[clock], enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    family, transform = learner.assembled.family, learner.assembled.transform
+    template, transform = learner.assembled.template, learner.assembled.transform
     batches = MicroBatches(
-        unmixed(asked, rendered, seed=0), order_of(asked, images), rank=0, family=family, transform=transform,
+        unmixed(asked, rendered, seed=0), order_of(asked, images), rank=0, template=template, transform=transform,
         make=PromptMaker(stage),
     )  # fmt: skip
     numbers = ResumableOrder(epoch_steps=steps, length=steps, accumulate=1, start_step=lambda: trainer.global_step)

@@ -61,6 +61,7 @@ class Evidence:
     unlike_published: str = ""
     train: Iterable[Question] = ()
     before: float | None = None
+    _rows: dict[Condition, Sequence[ParsedReply]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.
@@ -68,12 +69,14 @@ class Evidence:
         A likelihood reading has no reply to questions without options. For these, the reply of the first parser that
         has one is returned.
         """
-        read = self.parsed.get(condition, {})
-        found = dict[str, ParsedReply]()
-        for rows in (read.get(self.parser, ()), *read.values()):
-            for row in rows:
-                found.setdefault(row.question.id, row)
-        return list(found.values())
+        if condition not in self._rows:
+            read = self.parsed.get(condition, {})
+            found = dict[str, ParsedReply]()
+            for rows in (read.get(self.parser, ()), *read.values()):
+                for row in rows:
+                    found.setdefault(row.question.id, row)
+            self._rows[condition] = tuple(found.values())
+        return self._rows[condition]
 
     def by_pass(self) -> list[Evidence]:
         """Returns the evidence of each pass, with one reply to a question under every condition.

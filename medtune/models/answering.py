@@ -205,7 +205,7 @@ class LocalAnswerer:
     def _layout(self, request: Request, answer: str | None, shapes: Sequence[Shape | None]) -> Layout:
         turns = request.question.turns
         try:
-            return self._assembled.family.layout(request.prompt.text, answer, shapes=shapes, turns=turns)
+            return self._assembled.template.layout(request.prompt.text, answer, shapes=shapes, turns=turns)
         except ValueError as error:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
@@ -237,7 +237,7 @@ class LocalAnswerer:
         for batch in batched(
             balanced(self._trees(asked), row_tokens=self._row_tokens), batch_tokens=self._batch_tokens
         ):
-            rows = pack(batch, pad_id=self._assembled.family.pad_id)
+            rows = pack(batch, pad_id=self._assembled.template.pad_id)
             read = self._assembled.model(rows.to(self._device), encoded)
             sums += torch.stack([read.sums(sums.shape[1]), read.likeliest(sums.shape[1])]).cpu()
         found = iter(sums.T.tolist())
@@ -269,15 +269,15 @@ class LocalAnswerer:
         return list(self._replied(asked, encoded))
 
     def _replied(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Replied]:
-        family = self._assembled.family
+        template = self._assembled.template
         for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain_replies(asked, encoded):
             if self._on_reply is not None:
                 self._on_reply(request.question.id, ids)
-            stopped = bool(ids) and ids[-1] in family.stop_ids
+            stopped = bool(ids) and ids[-1] in template.stop_ids
             said = Prediction(
                 key=_key(request),
                 options_shown=request.question.options,
-                text=(self._assembled.opened + family.decode(ids[:-1] if stopped else ids)).strip(),
+                text=(self._assembled.opened + template.decode(ids[:-1] if stopped else ids)).strip(),
                 finish_reason="stop" if stopped else "length",
             )
             yield Replied(request, ids, said)
@@ -293,28 +293,28 @@ class LocalAnswerer:
             one_tree=self._assembled.model.mixes_images,
         ):
             requests = [asked[number].request for number in row.numbers]
-            stop_ids, how = self._assembled.family.stop_ids, (self._temperature, self._top_p)
+            stop_ids, how = self._assembled.template.stop_ids, (self._temperature, self._top_p)
             wanted = [
                 Wanted(leaf, self._max_new_tokens, stop_ids, self._draw(each), *how)
                 for leaf, each in zip(row.leaves, requests, strict=True)
             ]
-            rows = pack([row.trees], pad_id=self._assembled.family.pad_id).to(self._device)
+            rows = pack([row.trees], pad_id=self._assembled.template.pad_id).to(self._device)
             shown = None if row.trees[0].media is None else encoded
             yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
 
     def _plain_replies(
         self, asked: Sequence[LaidOutRequest], encoded: Encoded | None
     ) -> Iterator[tuple[Request, list[int]]]:
-        family = self._assembled.family
+        template = self._assembled.template
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
-            rows = pad_left(layouts, [each.media for each in batch], pad_id=family.pad_id)
+            rows = pad_left(layouts, [each.media for each in batch], pad_id=template.pad_id)
             with self._choosing([each.request for each in batch]):
                 replies = self._assembled.model.generate(
                     rows.to(self._device),
                     None if batch[0].media is None else encoded,
                     max_new_tokens=self._max_new_tokens,
-                    stop_ids=family.stop_ids,
+                    stop_ids=template.stop_ids,
                 )
             yield from zip((each.request for each in batch), replies, strict=True)
 

@@ -17,7 +17,7 @@ from medtune.data.media.load import Shape
 from medtune.data.types import Media, MediaKind, MediaRef, Sampling
 from medtune.models.kept_features import Kept, KeptFeatures
 from medtune.models.replies import Wanted
-from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.builder import Template
 from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.target_logprobs import Targets
 from medtune.models.tuning.plan import PartName
@@ -153,7 +153,7 @@ class Assembled:
 
     Attributes:
         model: The model with its weights.
-        family: Lays out a question as the model's sequence of tokens.
+        template: Lays out a question as the model's sequence of tokens.
         transform: Turns a media item into the input of the model's tower.
         provenance: Where the weights of each part come from, in words for the report; and where the words come from
             that the model is shown beside a question, if there are such words.
@@ -162,7 +162,7 @@ class Assembled:
     """
 
     model: Model
-    family: SequenceFamily
+    template: Template
     transform: Transform
     provenance: dict[str, str]
     words: dict[str, str] = field(default_factory=dict)

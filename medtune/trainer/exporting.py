@@ -211,7 +211,7 @@ def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path,
     write_peft_files(folder, found, about=_facts(run, weights))
     if model_type is not None:
         # With the processor beside the adapter, images are prepared as they were in the run.
-        assembled.family.save(folder)
+        assembled.template.save(folder)
     config = found.config
     read_by = adapter_read_by(
         model_type,

@@ -116,7 +116,7 @@ def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: p
         columns_1CL = rows.columns_BCL[:, :PLACE]
         for each in wanted:
             path_L = sees(columns_1CL[:, :, each.leaf, None], columns_1CL, window=None)[0, 0]
-            said = assembled.family.decode(rows.ids_BL[0, path_L & ~rows.media_BL[0]].tolist())
+            said = assembled.template.decode(rows.ids_BL[0, path_L & ~rows.media_BL[0]].tolist())
             seen[prompt_in(said), looks[-1] if bool(rows.media_BL[0, path_L].any()) else None] += 1
         return type(model).reply(model, rows, encoded, wanted)
 

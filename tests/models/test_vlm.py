@@ -67,7 +67,7 @@ def test_logits_equal_transformers_own_forward(name: str) -> None:
 @each_twin
 def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     assembled = twin(name)
-    laid = assembled.family.layout(QUESTION, ANSWER, shapes=())
+    laid = assembled.template.layout(QUESTION, ANSWER, shapes=())
     with torch.no_grad():
         read = assembled.model(row_each(assembled, [laid], [None]), None).logprobs_T.tolist()
     assert read == pytest.approx(_told(assembled, laid, None), abs=2e-4)
@@ -90,7 +90,7 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 @each_twin
 def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
     assembled = twin(name)
-    laid, stop = layout(assembled, name, None, QUESTION), assembled.family.stop_ids
+    laid, stop = layout(assembled, name, None, QUESTION), assembled.template.stop_ids
     with torch.no_grad():
         encoded = seen(assembled, name, 0)
         embeddings_LE, said = _embedded(assembled, laid, encoded[0]), list[int]()
@@ -98,7 +98,7 @@ def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
         while len(said) < 6 and (not said or said[-1] not in stop):
             said.append(int(_own(assembled).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1].argmax()))
             embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
-    left = pad_left([laid], [0], pad_id=assembled.family.pad_id)
+    left = pad_left([laid], [0], pad_id=assembled.template.pad_id)
     assert assembled.model.generate(left, encoded, max_new_tokens=6, stop_ids=stop) == [said]
 
 
@@ -106,12 +106,12 @@ def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
 def test_batch_of_one_equals_batch_of_six(name: str) -> None:
     """The rows differ in length, show either of two media items or none, and are padded on either side."""
     assembled, media = twin(name), [0, 1, None, 0, 1, None]
-    stop, pad = assembled.family.stop_ids, assembled.family.pad_id
+    stop, pad = assembled.template.stop_ids, assembled.template.pad_id
 
     def laid(n: int, answer: str | None) -> Sequence:
         question = "Plane?" + "x" * (3 * n)
         if media[n] is None:
-            return assembled.family.layout(question, answer, shapes=())
+            return assembled.template.layout(question, answer, shapes=())
         return layout(assembled, name, answer, question)
 
     with torch.no_grad():
@@ -133,7 +133,7 @@ def test_batch_of_one_equals_batch_of_six(name: str) -> None:
 def test_sequences_that_begin_alike_share_a_tree(name: str) -> None:
     assembled = twin(name)
     laid = [layout(assembled, name, answer, QUESTION) for answer in ("head", "heart", "femur", "no")]
-    shared = pack([[Shown(grow(laid, range(4)), 0)]], pad_id=assembled.family.pad_id)
+    shared = pack([[Shown(grow(laid, range(4)), 0)]], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         encoded = seen(assembled, name, 0)
         plain, together, wrong = (
@@ -157,8 +157,8 @@ def test_a_row_cut_through_its_media_is_refused(name: str) -> None:
 @each_twin
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
-    left = pad_left([short, long], [None, None], pad_id=assembled.family.pad_id)
+    short, long = (assembled.template.layout(q, None, shapes=()) for q in ("a", "bcd"))
+    left = pad_left([short, long], [None, None], pad_id=assembled.template.pad_id)
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
         assembled.model.generate(right, None, max_new_tokens=2, stop_ids=(0,))

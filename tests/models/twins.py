@@ -145,7 +145,7 @@ def _clip(assembled: Assembled, seed: int) -> Video:
 def layout(assembled: Assembled, name: str, answer: str | None = "head", question: str = "Plane?") -> Sequence:
     """Returns the sequence of a question about one of these media items."""
     shape = size_of(picture()) if name in OF_IMAGES else None
-    return assembled.family.layout(question, answer, shapes=[shape])
+    return assembled.template.layout(question, answer, shapes=[shape])
 
 
 def logprobs(assembled: Assembled, name: str, *, seed: int = 0, question: str = "Plane?") -> torch.Tensor:
@@ -159,7 +159,7 @@ def logprobs(assembled: Assembled, name: str, *, seed: int = 0, question: str = 
 def row_each(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
     """Returns a row for each sequence, in their order."""
     trees = [Shown(grow([each], [n]), item) for n, (each, item) in enumerate(zip(layouts, media, strict=True))]
-    return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
+    return pack([[tree] for tree in trees], pad_id=assembled.template.pad_id)
 
 
 def expanded(names: Iterable[str]) -> set[str]:

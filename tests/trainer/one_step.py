@@ -40,7 +40,7 @@ def batch_of(groups: list[MediaGroup], assembled: Assembled, *, share_prefix: bo
         data,
         StepOrder(data.row(), batch_size=len(groups), micro_batch_size=len(groups), world_size=1),
         rank=0,
-        family=assembled.family,
+        template=assembled.template,
         transform=assembled.transform,
         share_prefix=share_prefix,
         row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,

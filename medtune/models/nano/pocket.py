@@ -59,7 +59,7 @@ def nano_entry(
         torch.manual_seed(seed)
         return Assembled(
             model=modules(len(tokenizer), loading),
-            family=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=CONTEXT),
+            template=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=CONTEXT),
             transform=transform,
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )

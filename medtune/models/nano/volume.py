@@ -58,7 +58,7 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
         model.language.to(getattr(torch, loading.dtype))
         return Assembled(
             model=model,
-            family=seen.limited(tokenizer()),
+            template=seen.limited(tokenizer()),
             transform=seen.input_of(lambda: model.vision),
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )

@@ -210,7 +210,7 @@ def _replies(
             continue
         behind = float(told.logprobs_NV[place].max() - told.logprobs_NV[place, said[place]])
         if behind > asking.tolerance:
-            mine, its = (assembled.family.pieces([ids[place]])[0] for ids in (said, told.ids))
+            mine, its = (assembled.template.pieces([ids[place]])[0] for ids in (said, told.ids))
             return False, (
                 f"{asked.name}: token {place + 1} of the reply is {mine!r}, plain transformers says {its!r} "
                 f"(more likely by {behind:.3g}; allowed: {asking.tolerance:g})"
@@ -247,7 +247,7 @@ def _sharing(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion]
 def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
     largest = 0.0
     for asked in questions[:2]:
-        layout = laid_out(asked, asked.replies[0], assembled.family, assembled.transform)
+        layout = laid_out(asked, asked.replies[0], assembled.template, assembled.transform)
         first = len(layout.ids) - layout.num_targets
         # All tokens of the answer become its first one.
         other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
@@ -266,9 +266,9 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
 def target_logprobs(assembled: Assembled, questions: Sequence[AskedQuestion], *, precise: Precise) -> list[list[float]]:
     """Returns the log-probability of each token of each right answer, computed by medtune; evaluation mode stays."""
     assembled.model.eval()
-    family, transform = assembled.family, assembled.transform
+    template, transform = assembled.template, assembled.transform
     return [
-        _logprobs(assembled, asked, laid_out(asked, asked.prompt.target, family, transform), precise)
+        _logprobs(assembled, asked, laid_out(asked, asked.prompt.target, template, transform), precise)
         for asked in questions
     ]
 
@@ -276,7 +276,7 @@ def target_logprobs(assembled: Assembled, questions: Sequence[AskedQuestion], *,
 @torch.no_grad()
 def _logprobs(assembled: Assembled, asked: AskedQuestion, layout: Layout, precise: Precise) -> list[float]:
     device, transform = next(assembled.model.parameters()).device, assembled.transform
-    rows = pack([[Shown(grow([layout], [0]), asked.first)]], pad_id=assembled.family.pad_id).to(device)
+    rows = pack([[Shown(grow([layout], [0]), asked.first)]], pad_id=assembled.template.pad_id).to(device)
     items = [read_item(each, transform) if isinstance(each, MediaRef) else transform(each) for each in asked.media]
     with precise():
         encoded = assembled.model.encode(transform.stack(items)) if items else None
@@ -286,7 +286,7 @@ def _logprobs(assembled: Assembled, asked: AskedQuestion, layout: Layout, precis
 
 
 def _leaks(found: Answers, assembled: Assembled, questions: Sequence[AskedQuestion]) -> Finding:
-    ends = assembled.family.pieces(assembled.family.stop_ids)
+    ends = assembled.template.pieces(assembled.template.stop_ids)
     for asked in questions:
         text = found[asked.question.id].text or ""
         if leak := leaked(text, asked.prompt.text, ends):

@@ -95,8 +95,8 @@ def written_questions(folder: Path, assembled: Assembled, questions: Sequence[As
     """
     records: list[dict[str, Any]] = []
     for number, each in enumerate(questions):
-        asked = laid_out(each, None, assembled.family, assembled.transform)
-        told = laid_out(each, each.prompt.target, assembled.family, assembled.transform)
+        asked = laid_out(each, None, assembled.template, assembled.transform)
+        told = laid_out(each, each.prompt.target, assembled.template, assembled.transform)
         media, file = decoded(each.media[0], assembled.transform), None
         if isinstance(media, Image):
             file = folder / f"sample_{number}.png"

@@ -106,7 +106,7 @@ class ProcessorReference:
                 top_p=None,
                 top_k=None,
                 repetition_penalty=1.0,
-                eos_token_id=list(dict.fromkeys((end, *self._assembled.family.stop_ids))),
+                eos_token_id=list(dict.fromkeys((end, *self._assembled.template.stop_ids))),
                 pad_token_id=end,
                 return_dict_in_generate=True,
                 output_logits=True,
@@ -142,7 +142,7 @@ class ProcessorReference:
         return {name: torch.as_tensor(value) for name, value in made.items()}
 
     def _layout(self, asked: AskedQuestion, answer: str | None) -> Layout:
-        return laid_out(asked, answer, self._assembled.family, self._assembled.transform)
+        return laid_out(asked, answer, self._assembled.template, self._assembled.transform)
 
     def _unwritten(self, asked: AskedQuestion, layout: Layout) -> dict[str, Tensor]:
         transform = self._assembled.transform
@@ -262,7 +262,7 @@ class PartsReference:
 
     def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
         """Returns the log-probability of each token of the answer, with its graph of gradients."""
-        layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
+        layout = laid_out(asked, answer, self._assembled.template, self._assembled.transform)
         language: Any = self._model.language
         with self._precise():
             logits_LV = language(inputs_embeds=self._embedded(asked, layout)).logits[0]
@@ -271,7 +271,7 @@ class PartsReference:
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
         """Returns the greedy reply, for which the whole sequence is read anew for every token, without a cache."""
-        layout = laid_out(asked, None, self._assembled.family, self._assembled.transform)
+        layout = laid_out(asked, None, self._assembled.template, self._assembled.transform)
         language: Any = self._model.language
         said: list[int] = []
         seen: list[Tensor] = []
@@ -281,7 +281,7 @@ class PartsReference:
                 logits_V = language(inputs_embeds=embedded, use_cache=False).logits[0, -1]
                 seen.append(logits_V.float().log_softmax(-1).cpu())
                 said.append(int(logits_V.argmax()))
-                if said[-1] in self._assembled.family.stop_ids:
+                if said[-1] in self._assembled.template.stop_ids:
                     break
                 last = torch.tensor([[said[-1]]], device=embedded.device)
                 embedded = torch.cat([embedded, self._model.language.get_input_embeddings()(last)], dim=1)

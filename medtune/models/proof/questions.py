@@ -24,7 +24,7 @@ from medtune.data.types import (
 )
 from medtune.models.contract import Transform
 from medtune.models.sequence.builder import Sequence as Layout
-from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.builder import Template
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.volumes.volume_parts import VolumeInput
 
@@ -70,10 +70,10 @@ class AskedQuestion:
         return self.prompt.choices or (self.prompt.target,)
 
 
-def laid_out(asked: AskedQuestion, answer: str | None, family: SequenceFamily, transform: Transform) -> Layout:
+def laid_out(asked: AskedQuestion, answer: str | None, template: Template, transform: Transform) -> Layout:
     """Returns medtune's own sequence of a question, with an answer or up to the place where it begins."""
     shapes = [_shape(each, transform) for each in asked.media]
-    return family.layout(asked.prompt.text, answer, shapes=shapes, turns=asked.question.turns)
+    return template.layout(asked.prompt.text, answer, shapes=shapes, turns=asked.question.turns)
 
 
 def _shape(shown: MediaRef | Media, transform: Transform) -> Shape | None:

@@ -39,7 +39,7 @@ def _template(assembled: Assembled, reference: Reference, questions: Sequence[As
     def differences() -> Iterator[str]:
         nonlocal compared
         for asked in questions:
-            layout = laid_out(asked, None, assembled.family, assembled.transform)
+            layout = laid_out(asked, None, assembled.template, assembled.transform)
             wanted = reference.ids(asked)
             if wanted is None:
                 yield from _words(asked, assembled)
@@ -75,13 +75,13 @@ def _placeholders(layout: Layout) -> set[int]:
 
 def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
     # An end token that the tokenizer does not mark as special, such as Merlin's, would be decoded as a word.
-    unspoken = {IGNORED, *assembled.family.stop_ids}
+    unspoken = {IGNORED, *assembled.template.stop_ids}
     for reply in asked.replies:
-        layout = laid_out(asked, reply, assembled.family, assembled.transform)
+        layout = laid_out(asked, reply, assembled.template, assembled.transform)
         media = {place for span in layout.media_spans for place in range(span.start, span.stop)}
         ids = [token for place, token in enumerate(layout.ids) if place not in media]
-        text = assembled.family.decode(ids)
-        learnt = assembled.family.decode([label for label in layout.labels if label not in unspoken])
+        text = assembled.template.decode(ids)
+        learnt = assembled.template.decode([label for label in layout.labels if label not in unspoken])
         earlier = (said for turn in asked.question.turns for said in turn)
         if any(said.replace(MEDIA_MARK, "").strip() not in text for said in (*earlier, asked.prompt.text)):
             yield f"{asked.name}: the sequence reads {text[:80]!r}, in which the question's words do not stand"
@@ -94,7 +94,7 @@ def _image_tokens(assembled: Assembled, reference: Reference, questions: Sequenc
 
     def differences() -> Iterator[str]:
         for asked in questions:
-            layout = laid_out(asked, None, assembled.family, assembled.transform)
+            layout = laid_out(asked, None, assembled.template, assembled.transform)
             wanted = reference.ids(asked)
             if wanted is None or not layout.media_spans:
                 continue
@@ -140,7 +140,7 @@ def _runs(ids: Sequence[int], placeholders: set[int]) -> list[tuple[int, int]]:
 
 
 def _end_token(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion]) -> Finding:
-    ends, wanted = assembled.family.stop_ids, reference.end_id
+    ends, wanted = assembled.template.stop_ids, reference.end_id
     if wanted is not None and ends[0] != wanted:
         return False, (
             f"answers are learnt to end with {_piece(assembled, ends[0])}, and by the checkpoint's template they end "
@@ -150,7 +150,7 @@ def _end_token(assembled: Assembled, reference: Reference, questions: Sequence[A
         for reply in asked.replies:
             labels = [
                 label
-                for label in laid_out(asked, reply, assembled.family, assembled.transform).labels
+                for label in laid_out(asked, reply, assembled.template, assembled.transform).labels
                 if label != IGNORED
             ]
             if labels[-1:] != [ends[0]] or ends[0] in labels[:-1]:
@@ -165,7 +165,7 @@ def _end_token(assembled: Assembled, reference: Reference, questions: Sequence[A
 def _positions(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion]) -> Finding:
     compared = 0
     for asked in questions:
-        layout = laid_out(asked, asked.replies[0], assembled.family, assembled.transform)
+        layout = laid_out(asked, asked.replies[0], assembled.template, assembled.transform)
         with torch.no_grad(), watched_positions(assembled.model) as seen:
             reference.logprobs(asked, asked.replies[0])
         # The places of the generic reader's tokens are transformers' own to number.
@@ -218,7 +218,7 @@ def _same_name(name: str, mine: Tensor, wanted: Mapping[str, Tensor]) -> Tensor 
 
 
 def _piece(assembled: Assembled, token: int) -> str:
-    return f"{assembled.family.pieces([token])[0]!r} ({token})"
+    return f"{assembled.template.pieces([token])[0]!r} ({token})"
 
 
 def _apart(asked: AskedQuestion, place: int, what: str, found: str, expected: str) -> str:

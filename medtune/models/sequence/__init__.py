@@ -1,1 +1,1 @@
-"""Prompt and answer -> token ids, labels and media spans: the sequence families, and how sequences share rows."""
+"""Prompt and answer -> token ids, labels and media spans: the templates, and how sequences share rows."""

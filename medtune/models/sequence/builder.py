@@ -67,8 +67,8 @@ def replied(prompt: Sequence, ids: Many[int]) -> Sequence:
     )
 
 
-class SequenceFamily(Protocol):
-    """Tokenizer, chat template, media placeholders, label spans and positions of one model family."""
+class Template(Protocol):
+    """How one family of models writes a question and its answer: tokens, places of media, labels and positions."""
 
     @property
     def pad_id(self) -> int:

@@ -26,7 +26,7 @@ from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Sequence, SequenceBuilder, user_turns
 from medtune.models.sequence.template_limits import refuse_endless
-from medtune.models.sequence.text_family import TextFamily
+from medtune.models.sequence.text_template import TextTemplate
 from medtune.models.weights.loading_options import Thinking
 
 PROMPT_DATE = datetime.date(2024, 7, 26)
@@ -161,12 +161,12 @@ class _Frame(NamedTuple):
     told: _Told | None  # The ids around the answer of an earlier turn; None where the template takes no earlier turns.
 
 
-class ChatTemplate(TextFamily):
+class ChatTemplate(TextTemplate):
     """Lays out one question for a language model that was made for text alone."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
         set_date(tokenizer)
-        # The frame has to come first: `TextFamily` makes the tokenizer read the template's control tokens as text.
+        # The frame has to come first: `TextTemplate` makes the tokenizer read the template's control tokens as text.
         self._frame = _frame(tokenizer)
         super().__init__(tokenizer, num_media_tokens)
         self.stop_ids = (self._frame.stop_id,)

@@ -10,12 +10,12 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Sequence, SequenceBuilder, user_turns
-from medtune.models.sequence.text_family import TextFamily
+from medtune.models.sequence.text_template import TextTemplate
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
-class ChatML(TextFamily):
+class ChatML(TextTemplate):
     """Lays out questions for a ChatML language model."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:

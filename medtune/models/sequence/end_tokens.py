@@ -8,19 +8,17 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from medtune.data.json_text import json_value
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import Sequence, SequenceFamily
+from medtune.models.sequence.builder import Sequence, Template
 
 
-def ended_by(
-    family: SequenceFamily, generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase
-) -> SequenceFamily:
-    """Returns a family whose replies the end tokens of a checkpoint end as well.
+def ended_by(template: Template, generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> Template:
+    """Returns a template whose replies the end tokens of a checkpoint end as well.
 
     Args:
-        family: The family, whose own token is the one that is learnt and stays the first.
+        template: The template, whose own token is the one that is learnt and stays the first.
     """
-    stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
-    return family if stop_ids == family.stop_ids else EndedBy(family, stop_ids)
+    stop_ids = tuple(dict.fromkeys((*template.stop_ids, *end_ids(generation, tokenizer))))
+    return template if stop_ids == template.stop_ids else EndedBy(template, stop_ids)
 
 
 def end_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
@@ -59,29 +57,29 @@ def cut_behind(ids: Many[int], stop_ids: Many[int]) -> list[int]:
 
 
 class EndedBy:
-    """A sequence family that lays out as another family does, and whose replies several tokens end.
+    """A template that lays out as another does, and whose replies several tokens end.
 
     Attributes:
-        stop_ids: The tokens that end a reply, the one that is learnt first; None for the other family's.
+        stop_ids: The tokens that end a reply, the one that is learnt first; None for the other template's.
     """
 
-    def __init__(self, family: SequenceFamily, stop_ids: tuple[int, ...] | None = None) -> None:
-        self.family = family
-        self.pad_id = family.pad_id
-        self.stop_ids = family.stop_ids if stop_ids is None else stop_ids
-        self.decode, self.pieces, self.save = family.decode, family.pieces, family.save
+    def __init__(self, template: Template, stop_ids: tuple[int, ...] | None = None) -> None:
+        self.template = template
+        self.pad_id = template.pad_id
+        self.stop_ids = template.stop_ids if stop_ids is None else stop_ids
+        self.decode, self.pieces, self.save = template.decode, template.pieces, template.save
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        return self.family.layout(prompt, answer, shapes=shapes, turns=turns)
+        return self.template.layout(prompt, answer, shapes=shapes, turns=turns)
 
 
 class ContextLimited(EndedBy):
-    """A sequence family that lays out as another family does, and refuses sequences that are too long."""
+    """A template that lays out as another does, and refuses sequences that are too long."""
 
-    def __init__(self, family: SequenceFamily, *, max_tokens: int) -> None:
-        super().__init__(family)
+    def __init__(self, template: Template, *, max_tokens: int) -> None:
+        super().__init__(template)
         self._max_tokens = max_tokens
 
     def layout(

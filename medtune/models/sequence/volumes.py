@@ -44,7 +44,7 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
-from medtune.models.sequence.text_family import TextFamily
+from medtune.models.sequence.text_template import TextTemplate
 
 NUM_TOKENS = 256
 OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
@@ -62,7 +62,7 @@ Source: merlin-vlm 0.0.7.
 TOKENS_PER_SCAN = 34
 
 
-class CTChat(TextFamily):
+class CTChat(TextTemplate):
     """Lays out one question for CT-CHAT."""
 
     def __init__(
@@ -80,7 +80,7 @@ class CTChat(TextFamily):
         self.stop_ids = (self.special(END_TURN),)
 
     def opened_by(self, system: str) -> CTChat:
-        """Returns the same family with another system prompt; the empty text leaves the system turn out."""
+        """Returns the same template with another system prompt; the empty text leaves the system turn out."""
         other = copy(self)
         other._system = system
         return other
@@ -107,7 +107,7 @@ class CTChat(TextFamily):
         row.text((self._head, *self.encode(role), self._end_head, *self.encode("\n\n")))
 
 
-class Merlin(TextFamily):
+class Merlin(TextTemplate):
     """Lays out one question for Merlin's report model and for what is tuned from it.
 
     Where the tokenizer has a token of its own for the mark, the mark is that token, as in the release.
@@ -125,7 +125,7 @@ class Merlin(TextFamily):
 
     @classmethod
     def of_release(cls, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> Merlin:
-        """Returns the family for the release's own tokenizer, that of RadLLaMA.
+        """Returns the template for the release's own tokenizer, that of RadLLaMA.
 
         The published code looks for the mark by the id of one token, and stops at a token by its number.
         """
@@ -149,7 +149,7 @@ class Merlin(TextFamily):
         return self.answered(row, answer)
 
 
-class M3D(TextFamily):
+class M3D(TextTemplate):
     """Lays out one question for M3D-LaMed."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
@@ -181,7 +181,7 @@ class M3D(TextFamily):
         return row.sequence(learnt_from=num_question)
 
 
-class RadFM(TextFamily):
+class RadFM(TextTemplate):
     """Lays out one question for RadFM."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, tokens_per_scan: int = TOKENS_PER_SCAN) -> None:

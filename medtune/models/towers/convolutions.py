@@ -25,7 +25,8 @@ class VolumeConvolution(nn.Conv3d):
             return made
         with torch.autocast("cpu", enabled=False):
             bias = None if self.bias is None else self.bias.float()
-            return self._conv_forward(input.float(), self.weight.float(), bias).to(narrow)
+            wide: Tensor = self._conv_forward(input.float(), self.weight.float(), bias)
+            return wide.to(narrow)
 
 
 def with_right_gradients(module: nn.Module) -> None:

@@ -121,7 +121,7 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     sequence = family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings)
     return Assembled(
         model=TransformersVlm(whole, family.wiring),
-        family=ended_by(sequence, whole.generation_config, processor.tokenizer),
+        template=ended_by(sequence, whole.generation_config, processor.tokenizer),
         transform=ProcessorTransform(
             processor,
             family.pixels,

@@ -27,7 +27,7 @@ from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.radfm import DEPTHS, IN_PLANE, nearest_depth
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Volume, require_kind
-from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.builder import Template
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.vlm import VisionLanguageModel
 
@@ -94,7 +94,7 @@ class VolumeParts:
     # Returns the projector for an embedding width, which maps that grid to tokens.
     projector: Callable[[int], nn.Module]
     language: PreTrainedConfig
-    family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
+    template: Callable[[PreTrainedTokenizerFast], Template]
     transform: VolumeTransform
     # Returns the model's transform, given the preparation and the tower, which is asked for only where the transform
     # depends on its weights.
@@ -105,8 +105,8 @@ class VolumeParts:
         return self.seen_as(self.transform, tower)
 
     def limited(self, tokenizer: PreTrainedTokenizerFast) -> ContextLimited:
-        """Returns the sequence family, which refuses sequences that are longer than the language model's context."""
-        return ContextLimited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
+        """Returns the template, which refuses sequences that are longer than the language model's context."""
+        return ContextLimited(self.template(tokenizer), max_tokens=int(self.language.max_position_embeddings))
 
 
 def chosen(variants: Mapping[str, VolumeParts], name: str | None) -> VolumeParts:

@@ -86,7 +86,7 @@ def write_exported(
     assembled: Assembled, folder: Path, *, name: str, base_weights: str | None, about: Mapping[str, str] | None = None
 ) -> None:
     """Writes a model without adapters into an empty folder."""
-    assembled.family.save(assembled.model.save(folder))
+    assembled.template.save(assembled.model.save(folder))
     manifest = {
         "model": name,
         "base_weights": base_weights,

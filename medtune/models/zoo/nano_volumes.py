@@ -40,7 +40,7 @@ def nano_ct_chat() -> ZooEntry:
         vision=lambda: CTViT(CT_CHAT_TOWER),
         projector=lambda width: CoCaProjector(CT_CHAT_POOL, width),
         language=llama(),
-        family=lambda tokenizer: CTChat(tokenizer, num_media_tokens=CT_CHAT_POOL.queries),
+        template=lambda tokenizer: CTChat(tokenizer, num_media_tokens=CT_CHAT_POOL.queries),
         transform=ct_chat_input.ENCODE,
     )
     # The paper's volume of 300 x 300 x 600 voxels splits into other patches.
@@ -72,7 +72,7 @@ def m3d_parts(language: PreTrainedConfig) -> VolumeParts:
         vision=lambda: M3DViT(M3D_TOWER),
         projector=lambda width: SpatialPoolProjector(M3D_TOWER.width, width),
         language=language,
-        family=lambda tokenizer: M3D(tokenizer, num_media_tokens=8),
+        template=lambda tokenizer: M3D(tokenizer, num_media_tokens=8),
         transform=m3d_input.SLICES8,
     )
 
@@ -83,7 +83,7 @@ def nano_merlin() -> ZooEntry:
         vision=lambda: MerlinResNet(MERLIN_TOWER),
         projector=lambda width: linear(MERLIN_TOWER.width, width),
         language=llama(),
-        family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=1),
+        template=lambda tokenizer: Merlin(tokenizer, num_media_tokens=1),
         transform=merlin_input.PUBLIC,
     )
     return nano_entry("Random Merlin of width 32; for tests", parts, {"pooled": parts})
@@ -95,7 +95,7 @@ def nano_radfm() -> ZooEntry:
         vision=lambda: RadFMViT(RADFM_TOWER),
         projector=lambda width: PerceiverProjector(RADFM_RESAMPLER, width),
         language=llama(),
-        family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RADFM_RESAMPLER.num_tokens),
+        template=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RADFM_RESAMPLER.num_tokens),
         transform=radfm_input.PAPER,
         seen_as=lambda transform, _: RadFMInput(transform),
     )

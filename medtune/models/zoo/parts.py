@@ -94,14 +94,14 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> 
         eyes, bridge = _chosen(name, own, loading)
         torch.manual_seed(seed)
         language = _language(own, loading)
-        family = ChatML if loading.language is None else ChatTemplate
-        lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
+        template = ChatML if loading.language is None else ChatTemplate
+        lays_out = template(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot" if bridge.num_tokens else _UNSEEN
         vision, seen = (eyes.tower.build(), untrained) if eyes.tower.load is None else eyes.tower.load()
         return Assembled(
             model=_model(vision, bridge, language.model),
-            family=ContextLimited(
+            template=ContextLimited(
                 ended_by(lays_out, language.model.generation_config, language.tokenizer),
                 max_tokens=context_of(language.model.config),
             ),

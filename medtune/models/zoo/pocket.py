@@ -157,7 +157,7 @@ def pocket_entry(
         untrained = nano.chosen(name, projectors, loading)(language.model.config.hidden_size)
         return Assembled(
             model=VisionLanguageModel(vision(tower), untrained, language.model),
-            family=ContextLimited(
+            template=ContextLimited(
                 ChatML(language.tokenizer, num_media_tokens=nano.NUM_TOKENS),
                 max_tokens=int(language.model.config.max_position_embeddings),
             ),

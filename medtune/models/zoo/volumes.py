@@ -159,7 +159,7 @@ def ct_chat_parts() -> VolumeParts:
                 "original_max_position_embeddings": 8192,
             },
         ),
-        family=CTChat,
+        template=CTChat,
         transform=ct_chat_input.ENCODE,
     )
 
@@ -206,7 +206,7 @@ def _m3d_on(language: PreTrainedConfig) -> VolumeParts:
         vision=M3DViT,
         projector=lambda width: SpatialPoolProjector(M3DViTConfig().width, width),
         language=language,
-        family=M3D,
+        template=M3D,
         transform=m3d_input.SLICES8,
     )
 
@@ -274,7 +274,7 @@ def merlin_parts(tokens: MerlinTokens) -> VolumeParts:
         vision=lambda: MerlinResNet(tower),
         projector=lambda width: linear(tower.width, width),
         language=_llama2_7b(REPORT_STOP_ID + 1),
-        family=lambda tokenizer: Merlin.of_release(tokenizer, num_media_tokens=tokens.count),
+        template=lambda tokenizer: Merlin.of_release(tokenizer, num_media_tokens=tokens.count),
         transform=merlin_input.PUBLIC,
     )
 
@@ -314,7 +314,7 @@ def radfm_parts() -> VolumeParts:
             max_position_embeddings=2048,
             rms_norm_eps=1e-6,
         ),
-        family=RadFM,
+        template=RadFM,
         transform=radfm_input.PAPER,
         seen_as=lambda transform, _: RadFMInput(transform),
     )

@@ -19,7 +19,7 @@ from medtune.models.contract import Assembled, MediaBatch, Model
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.replies import num_requests, total_tokens
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.sequence.builder import IGNORED, SequenceFamily
+from medtune.models.sequence.builder import IGNORED, Template
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.tuning.apply import set_learning
 from medtune.models.tuning.plan import Precision
@@ -354,7 +354,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> MediaBatch | None:
         "[[learnt]]" if learns_from(stage.loss) == "answers" else "[[the true answer]], in whose place replies stand"
     )
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: {learnt}, (visual tokens)")
-    print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
+    print(labelled_text(batches.sequences.layouts(draw)[0], assembled.template))
     return None if batch.media is None else batch.media[:1]
 
 
@@ -368,7 +368,7 @@ def cut_answers(data: OpenedData, assembled: Assembled) -> str:
     longest = 0
     for group, question, prompt in nlargest(LONGEST, said, key=lambda each: len(each[2].target)):
         shapes = tuple(map(assembled.transform.shape, group.media))
-        sequence = assembled.family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
+        sequence = assembled.template.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
         # The end of the turn is not part of a reply.
         longest = max(longest, sequence.num_targets - 1)
     if longest <= recipe.eval.max_new_tokens:
@@ -379,9 +379,9 @@ def cut_answers(data: OpenedData, assembled: Assembled) -> str:
     )
 
 
-def labelled_text(layout: Layout, family: SequenceFamily) -> str:
+def labelled_text(layout: Layout, template: Template) -> str:
     """Returns the row as text, with the learnt part in double brackets and the number of its visual tokens."""
-    pieces = family.pieces(layout.ids)
+    pieces = template.pieces(layout.ids)
     for span in layout.media_spans:
         pieces[span.start : span.stop] = [
             f"({span.stop - span.start} visual tokens)",

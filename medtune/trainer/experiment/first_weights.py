@@ -67,7 +67,7 @@ def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Seq
 
 def _start_words(experiment: Experiment, assembled: Assembled) -> None:
     shown, lessons = lessons_of(experiment.recipe, experiment.training_sets, limit=experiment.limit)
-    model, family = assembled.model, assembled.family
+    model, template = assembled.model, assembled.template
     projector = model.get_submodule("projector")
     assert isinstance(projector, VocabularyProjector)
     embeddings = model.of_transformers.get_input_embeddings()
@@ -75,7 +75,7 @@ def _start_words(experiment: Experiment, assembled: Assembled) -> None:
 
     def word(answer: str) -> torch.Tensor:
         # Behind a blank, as it stands where a prompt lists it.
-        layout = family.layout("", f" {answer}", shapes=())
+        layout = template.layout("", f" {answer}", shapes=())
         ids = torch.tensor(layout.ids[-layout.num_targets : -1], device=experiment.device)
         embedded_E: torch.Tensor = embeddings(ids).float().mean(0).cpu()
         return embedded_E

@@ -116,7 +116,7 @@ def refuse_long_questions(
             answer = prompt.target if each.answered or question.options else None
             shapes = tuple(map(assembled.transform.shape, group.media))
             try:
-                assembled.family.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
+                assembled.template.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
             except ValueError as error:
                 where = f"{each.root}, split {each.split}, question {question.id}"
                 raise ValueError(f"{where}, with {len(shapes)} media items: {error}") from error

@@ -187,7 +187,7 @@ class ReplyLearning:
         return any(parameter.requires_grad for part in ("vision", "projector") for _, parameter in own[part])
 
     def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
-        packing, pad_id = packing_of(self._assembled), self._assembled.family.pad_id
+        packing, pad_id = packing_of(self._assembled), self._assembled.template.pad_id
         there = [(group, media) for group, media in zip(layouts, shown, strict=True) if group]
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)

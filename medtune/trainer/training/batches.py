@@ -16,7 +16,7 @@ from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
 from medtune.models.media_reader import LoadingTurns, read_item
 from medtune.models.sequence.builder import Sequence as Layout
-from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.builder import Template
 from medtune.models.sequence.packing import ROW_TOKENS, PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.trainer.recipe.schema import Stage
@@ -32,9 +32,9 @@ class GroupSequences:
         share_prefix: Whether the questions of a group share one tree; otherwise each question is a tree of its own.
     """
 
-    def __init__(self, mixture: Mixture, *, family: SequenceFamily, transform: Transform, share_prefix: bool) -> None:
+    def __init__(self, mixture: Mixture, *, template: Template, transform: Transform, share_prefix: bool) -> None:
         self.mixture = mixture
-        self.family = family
+        self.template = template
         self.transform = transform
         self.share_prefix = share_prefix
         bare = [np.array([not group.media for group in member.groups], bool) for member in mixture.members]
@@ -67,7 +67,7 @@ class GroupSequences:
     ) -> Layout:
         """Returns the sequence of a question with an answer; without one it ends where a reply begins."""
         try:
-            return self.family.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
+            return self.template.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
         except ValueError as error:
             files = "".join(f"{ref.path}: " for ref in group.media)
             raise ValueError(f"{files}question {question.id}: {error}") from error
@@ -137,7 +137,7 @@ class MicroBatches(Dataset[Any]):
         order: GroupOrder,
         *,
         rank: int,
-        family: SequenceFamily,
+        template: Template,
         transform: Transform,
         share_prefix: bool = True,
         row_tokens: int = ROW_TOKENS,
@@ -150,7 +150,7 @@ class MicroBatches(Dataset[Any]):
         self._make = make or made
         self._both_kinds = both_kinds or order.world_size > 1
         self.transform = transform
-        self.sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
+        self.sequences = GroupSequences(mixture, template=template, transform=transform, share_prefix=share_prefix)
         self._row_tokens = row_tokens if share_prefix else 0
         self._laid: tuple[int, dict[Draw, list[Layout]]] = (-1, {})
         self.turns: LoadingTurns | None = None
@@ -187,7 +187,9 @@ class MicroBatches(Dataset[Any]):
     def packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
         """Returns the sequences of groups, each of which shows media from a number on, as rows of trees."""
         share_prefix, tokens = self.sequences.share_prefix, self._row_tokens
-        return packed(layouts, shown, share_prefix=share_prefix, row_tokens=tokens, pad_id=self.sequences.family.pad_id)
+        return packed(
+            layouts, shown, share_prefix=share_prefix, row_tokens=tokens, pad_id=self.sequences.template.pad_id
+        )
 
     def step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
         """Returns the sequences of all groups of a step."""
@@ -308,7 +310,7 @@ def stage_order(
         return plain
     packing = packing_of(assembled)
     sequences = GroupSequences(
-        mixture, family=assembled.family, transform=assembled.transform, share_prefix=packing.share_prefix
+        mixture, template=assembled.template, transform=assembled.transform, share_prefix=packing.share_prefix
     )
     budget = TokenBudget(stage.micro_batch_tokens, packing.row_tokens)
     return TokenOrder(plain, budget, sequences.lengths, steps=stage.max_steps)
@@ -323,7 +325,7 @@ def micro_batches(
         mixture,
         order,
         rank=rank,
-        family=assembled.family,
+        template=assembled.template,
         transform=assembled.transform,
         share_prefix=packing.share_prefix,
         row_tokens=packing.row_tokens,

@@ -26,6 +26,6 @@ def test_an_image_is_read_as_so_many_tokens(tmp_path: Path) -> None:
         path = tmp_path / f"{visual_tokens}.png"
         write_image(path, visual_tokens=visual_tokens, seed=0)
         size = Size(*PIL.Image.open(path).size)
-        ids = assembled.family.layout("Where?", "here", shapes=(size,)).ids
-        image = assembled.family.pieces(ids).count("<|image_pad|>")
+        ids = assembled.template.layout("Where?", "here", shapes=(size,)).ids
+        image = assembled.template.pieces(ids).count("<|image_pad|>")
         assert image == visual_tokens

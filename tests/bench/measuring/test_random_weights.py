@@ -12,5 +12,5 @@ def test_a_model_of_images_is_refused() -> None:
 
 def test_qwen_shows_that_picture_in_as_many_tokens_as_its_release_does() -> None:
     assembled = random_weights("qwen25vl_7b", torch.device("meta"))
-    layout = assembled.family.layout("Plane?", "head", shapes=[Size(*PICTURE_PX)])
+    layout = assembled.template.layout("Plane?", "head", shapes=[Size(*PICTURE_PX)])
     assert sum(span.stop - span.start for span in layout.media_spans) == 36 * 20

@@ -80,7 +80,7 @@ def test_option_logprobs_equal_transformers_own_forward(nano: Assembled, share: 
         for option, logprob, count in zip(
             OPTIONS, prediction.option_logprobs or (), prediction.option_tokens or (), strict=True
         ):
-            row = nano.family.layout(request.prompt.text, option)
+            row = nano.template.layout(request.prompt.text, option)
             embeddings_LE = _model(nano).language.get_input_embeddings()(torch.tensor(row.ids)).clone()
             (span,) = row.media_spans
             embeddings_LE[span.start : span.stop] = visual_NE
@@ -101,7 +101,7 @@ def test_answers_do_not_depend_on_neighbours(nano: Assembled) -> None:
 
 def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
     (prediction,) = _answers(nano, [_request(1, reading="generation")])
-    row = nano.family.layout(_request(1).prompt.text, None)
+    row = nano.template.layout(_request(1).prompt.text, None)
     with torch.no_grad():
         visual_NE = nano.model.encode(nano.transform(decode_image(_picture(1))).unsqueeze(0))[0]
         embed = _model(nano).language.get_input_embeddings()
@@ -109,12 +109,12 @@ def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
         (span,) = row.media_spans
         embeddings_LE[span.start : span.stop] = visual_NE
         said: list[int] = []
-        while len(said) < 6 and (not said or said[-1] != nano.family.stop_ids[0]):
+        while len(said) < 6 and (not said or said[-1] != nano.template.stop_ids[0]):
             logits_V = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1]
             said.append(int(logits_V.argmax()))
             embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
-    assert prediction.text == nano.family.decode(said).strip()
-    assert prediction.finish_reason == ("stop" if said[-1] == nano.family.stop_ids[0] else "length")
+    assert prediction.text == nano.template.decode(said).strip()
+    assert prediction.finish_reason == ("stop" if said[-1] == nano.template.stop_ids[0] else "length")
 
 
 def test_what_sequences_share_is_computed_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_what_sequences_share_is_computed_once_however_long_it_is(
         for reading in ("likelihood", "generation")
         for request in (_request(n, reading=reading) for n in range(1, 7))
     ]
-    lengths = [len(nano.family.layout(request.prompt.text, None).ids) for request in asked[:6]]
+    lengths = [len(nano.template.layout(request.prompt.text, None).ids) for request in asked[:6]]
     told = _answers(nano, asked, batch_tokens=64)
     assert len(computed) == 2, "one tree of options and one of replies"
     assert computed[1] < min(lengths) + 6 * 20
@@ -211,7 +211,7 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
 
 
 def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
-    rows = pack([[Shown(grow([nano.family.layout("Q", "A")], [0]), 0)]], pad_id=nano.family.pad_id)
+    rows = pack([[Shown(grow([nano.template.layout("Q", "A")], [0]), 0)]], pad_id=nano.template.pad_id)
     cut = rows._replace(media_BL=rows.media_BL & (torch.arange(rows.ids_BL.shape[1]) != 8))
     with pytest.raises(ValueError, match="cut through its image"):
         _model(nano).embed(cut, torch.zeros(1, 8, 32))

@@ -147,7 +147,7 @@ def test_flex_attention_reads_the_same_as_the_columns(name: str, monkeypatch: py
     torch.compiler.reset()
     assembled = twin(name)
     laid = [layout(assembled, name, answer, f"Plane{'?' * n}") for n in (1, 9) for answer in ("head", "heart", "no")]
-    rows = pack([[Shown(grow(laid, range(6)), 0)]], pad_id=assembled.family.pad_id)
+    rows = pack([[Shown(grow(laid, range(6)), 0)]], pad_id=assembled.template.pad_id)
 
     def in_blocks(config: Any, columns_BCK: Tensor, *, is_plain: bool, is_whole: bool, blocks: bool = False) -> Any:
         number = BLOCK + 1 if blocks else PLACE

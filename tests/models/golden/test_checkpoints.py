@@ -18,7 +18,7 @@ from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano.transformers_vlm import Nano, write_nano
-from medtune.models.sequence.builder import Sequence, SequenceFamily
+from medtune.models.sequence.builder import Sequence, Template
 from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import read_processor
@@ -59,17 +59,17 @@ def _pixels(lowest: int, highest: int) -> dict[str, int]:
     return {"shortest_edge": lowest, "longest_edge": highest}
 
 
-def _qwen2(twin_name: str) -> SequenceFamily:
+def _qwen2(twin_name: str) -> Template:
     size = _pixels(3136, 12845056)
     return _laid_out("qwen2_vl", _processor(twin_name, image_processor__size=size, video_processor__size=size))
 
 
-def _qwen3() -> SequenceFamily:
+def _qwen3() -> Template:
     image, video = _pixels(65536, 16777216), _pixels(4096, 25165824)
     return _laid_out("qwen3_vl", _processor("nano_qwen3vl", image_processor__size=image, video_processor__size=video))
 
 
-def _llava() -> SequenceFamily:
+def _llava() -> Template:
     size = {"shortest_edge": 336}
     crop = {"height": 336, "width": 336}
     return _laid_out(
@@ -77,12 +77,12 @@ def _llava() -> SequenceFamily:
     )
 
 
-def _gemma() -> SequenceFamily:
+def _gemma() -> Template:
     made = _processor("nano_gemma3")
     return _laid_out("gemma3", type(made)(made.image_processor, made.tokenizer, made.chat_template, 256))
 
 
-def _laid_out(family: str, processor: Any) -> SequenceFamily:
+def _laid_out(family: str, processor: Any) -> Template:
     known = find_family(family)
     if known.limit_videos is not None:
         known.limit_videos(processor, None, CONTEXT)
@@ -90,19 +90,19 @@ def _laid_out(family: str, processor: Any) -> SequenceFamily:
     return known.sequence(processor, config=config, max_tokens=CONTEXT)
 
 
-FAMILIES: dict[str, Callable[[], SequenceFamily]] = {
+FAMILIES: dict[str, Callable[[], Template]] = {
     "qwen2vl": lambda: _qwen2("nano_qwen2vl"),
     "qwen25vl": lambda: _qwen2("nano_qwen25vl"),
     "qwen3vl": _qwen3,
     "lingshu": lambda: _qwen2("nano_qwen25vl"),
     "medgemma": _gemma,
     "llava15": _llava,
-    "llama32": lambda: twin("nano_mllama").family,
+    "llama32": lambda: twin("nano_mllama").template,
 }
 
 
-def family_of(name: str) -> SequenceFamily:
-    """Returns the family of a recorded file, with the sizes of the published configuration."""
+def template_of(name: str) -> Template:
+    """Returns the template of a recorded file, with the sizes of the published configuration."""
     kind = name.partition("_")[0]
     if kind not in FAMILIES:
         pytest.skip(f"{name}: the sizes of its published configuration do not stand in this test")
@@ -143,30 +143,30 @@ def test_golden_files_hold_no_key_that_is_not_read(name: str) -> None:
 @each_file
 def test_golden_numbers_of_visual_tokens(name: str) -> None:
     said = recorded(name)
-    family = family_of(name)
+    template = template_of(name)
     question = said["question"]
     for text, count in said["image_tokens"].items():
-        assert count_of(family.layout(question, None, shapes=[size_of(text)])) == count, text
+        assert count_of(template.layout(question, None, shapes=[size_of(text)])) == count, text
     for text, video in said["videos"].items():
-        assert count_of(family.layout(question, None, shapes=[clip_of(text)])) == video["tokens"], text
+        assert count_of(template.layout(question, None, shapes=[clip_of(text)])) == video["tokens"], text
 
 
 @each_file
 def test_golden_sequences_hold_as_many_runs_of_visual_tokens(name: str) -> None:
     """The recorded ids hold a run of visual tokens as [id, count]; our layout has the same runs."""
     said = recorded(name)
-    family = family_of(name)
+    template = template_of(name)
     asked: list[tuple[Shape, list[Any]]] = [(size_of(text), ids) for text, ids in said["images"].items()]
     asked += [(clip_of(text), video["ids"]) for text, video in said["videos"].items() if video["ids"]]
     for shape, ids in asked:
         runs = [each[1] for each in ids if isinstance(each, list)]
-        spans = family.layout(said["question"], None, shapes=[shape]).media_spans
+        spans = template.layout(said["question"], None, shapes=[shape]).media_spans
         assert [span.stop - span.start for span in spans] == runs
 
 
 @pytest.fixture
-def published(shared_real: Path) -> SequenceFamily:
-    """Returns the family of Qwen2.5-VL-7B-Instruct's own small files."""
+def published(shared_real: Path) -> Template:
+    """Returns the template of Qwen2.5-VL-7B-Instruct's own small files."""
     folder = shared_real / "qwen25vl_7b"
     processor = read_processor(folder, str(folder))
     family = find_family("qwen2_vl")
@@ -185,7 +185,7 @@ def _runs(sequence: Sequence) -> list[Any]:
     return ids
 
 
-def test_golden_ids_of_qwen25vl_with_its_own_files(published: SequenceFamily) -> None:
+def test_golden_ids_of_qwen25vl_with_its_own_files(published: Template) -> None:
     said = recorded("qwen25vl_7b")
     asked: list[tuple[Shape, list[Any]]] = [(size_of(text), ids) for text, ids in said["images"].items()]
     asked += [(clip_of(text), video["ids"]) for text, video in said["videos"].items() if video["ids"]]
@@ -197,7 +197,7 @@ def test_golden_ids_of_qwen25vl_with_its_own_files(published: SequenceFamily) ->
         assert count_of(published.layout(said["question"], None, shapes=[clip_of(text)])) == video["tokens"], text
 
 
-def test_golden_texts_and_end_tokens_of_qwen25vl_with_its_own_files(published: SequenceFamily) -> None:
+def test_golden_texts_and_end_tokens_of_qwen25vl_with_its_own_files(published: Template) -> None:
     said = recorded("qwen25vl_7b")
     for text, ids in said["texts"].items():
         laid = published.layout(said["question"], text, shapes=())

@@ -160,7 +160,7 @@ def test_another_number_of_image_tokens(folder: Path, tmp_path: Path, monkeypatc
 
 def test_another_end_token(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assembled = opened(NAME, folder)
-    monkeypatch.setattr(assembled.family, "_stop_id", 256)
+    monkeypatch.setattr(assembled.template, "_stop_id", 256)
     checks = _examined(assembled, folder, tmp_path)
     assert checks["end token"].passed is False
     assert checks["end token"].detail == (

@@ -38,7 +38,7 @@ def _read(folder: Path) -> tuple[Assembled, Any]:
 
 
 class _Planted:
-    """A sequence family or a transform of which one method is another."""
+    """A template or a transform of which one method is another."""
 
     def __init__(self, right: Any, **planted: Any) -> None:
         self._right, self._planted = right, planted
@@ -54,9 +54,9 @@ class _UpsideDown(_Planted):
 
 def _laid_out(change: Callable[[Sequence], Sequence]) -> Callable[[Assembled], Assembled]:
     def plant(right: Assembled) -> Assembled:
-        layout = right.family.layout
-        family: Any = _Planted(right.family, layout=lambda *told, **named: change(layout(*told, **named)))
-        return replace(right, family=family)
+        layout = right.template.layout
+        template: Any = _Planted(right.template, layout=lambda *told, **named: change(layout(*told, **named)))
+        return replace(right, template=template)
 
     return plant
 

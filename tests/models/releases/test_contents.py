@@ -45,11 +45,11 @@ def test_a_tokenizer_model_alone_keeps_the_blank_before_a_text(tmp_path: Path) -
 
 
 def test_merlins_mark_is_one_token_and_stands_in_every_question(releases: Made) -> None:
-    family = read("merlin", releases["merlin"][0]).family
-    ids = family.layout("Is there a lesion?", "no").ids
-    assert family.stop_ids[0] == 48134 == ids[-1]
+    template = read("merlin", releases["merlin"][0]).template
+    ids = template.layout("Is there a lesion?", "no").ids
+    assert template.stop_ids[0] == 48134 == ids[-1]
     assert ids.count(48133) == 1
-    assert family.pieces([48133]) == [MARK]
+    assert template.pieces([48133]) == [MARK]
 
 
 @pytest.mark.parametrize("added", [(), (MARK,)], ids=["without_mark", "too_few_tokens"])
@@ -167,8 +167,8 @@ def test_ct_chats_system_prompt_is_the_folders_or_the_recipes_or_none(releases: 
 
     def opening(**settings: str) -> tuple[str, str]:
         found = read("ct_chat", folder, **settings)
-        ids = found.family.layout("Lesion?", None).ids
-        text = "".join(found.family.pieces(ids)).split("<|start_header_id|>user")[0]
+        ids = found.template.layout("Lesion?", None).ids
+        text = "".join(found.template.pieces(ids)).split("<|start_header_id|>user")[0]
         return text, found.provenance["system prompt"]
 
     text, origin = opening()

@@ -28,8 +28,8 @@ def test_a_whole_folder_is_read_with_every_weight(name: str, releases: Made) -> 
     assert found.keys() == own.keys()
     for key, value in own.items():
         torch.testing.assert_close(found[key], value, msg=key)
-    sequence, stop = assembled.family.layout("Is there a lesion?", "no"), assembled.family.stop_ids[0]
-    assert assembled.family.decode([i for i in sequence.labels if i >= 0 and i != stop]).strip() == "no"
+    sequence, stop = assembled.template.layout("Is there a lesion?", "no"), assembled.template.stop_ids[0]
+    assert assembled.template.decode([i for i in sequence.labels if i >= 0 and i != stop]).strip() == "no"
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -38,7 +38,7 @@ def _row(assembled: Assembled, laid: list[Sequence], media: list[int]) -> tuple[
         leaf.update(zip(numbers, (first + each for each in tree.leaves), strict=True))
         trees.append(Shown(tree, item))
         first += len(tree.ids)
-    return pack([trees], pad_id=assembled.family.pad_id), [leaf[number] for number in range(len(laid))]
+    return pack([trees], pad_id=assembled.template.pad_id), [leaf[number] for number in range(len(laid))]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -46,14 +46,17 @@ def _row(assembled: Assembled, laid: list[Sequence], media: list[int]) -> tuple[
 def test_replies_of_a_tree_are_those_of_plain_rows(name: str, temperature: float) -> None:
     """Two media items, prompts that are equal and that begin alike, greedy and drawn."""
     assembled, media = twin(name), [0, 1, 0, 0, 1, 0]
-    laid, stop = _laid(name, assembled), assembled.family.stop_ids
+    laid, stop = _laid(name, assembled), assembled.template.stop_ids
     seeds = range(10, 10 + len(laid))
     with torch.no_grad():
         encoded = seen(assembled, name, 3, 4)
         context: Any = drawn(assembled.model, temperature=1.0, seeds=seeds) if temperature else nullcontext()
         with context:
             plain = assembled.model.generate(
-                pad_left(laid, media, pad_id=assembled.family.pad_id), encoded, max_new_tokens=NEW_TOKENS, stop_ids=stop
+                pad_left(laid, media, pad_id=assembled.template.pad_id),
+                encoded,
+                max_new_tokens=NEW_TOKENS,
+                stop_ids=stop,
             )
         rows, leaves = _row(assembled, laid, media)
         wanted = [Wanted(leaf, NEW_TOKENS, stop, seed, temperature) for leaf, seed in zip(leaves, seeds, strict=True)]

@@ -28,7 +28,7 @@ from tests.models.weights.test_own_code import TEMPLATE, tokenizer
 
 FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)
 CHATML = ChatML(chatml_tokenizer(), num_media_tokens=3)
-each_family = pytest.mark.parametrize("family", [FAMILY, CHATML], ids=["template", "chatml"])
+each_template = pytest.mark.parametrize("template", [FAMILY, CHATML], ids=["template", "chatml"])
 
 
 def test_without_media_it_is_what_the_template_says() -> None:
@@ -40,14 +40,16 @@ def test_without_media_it_is_what_the_template_says() -> None:
     assert "".join(FAMILY.pieces(learnt)) == "12 cm<stop>"
 
 
-@each_family
-def test_image_stands_before_the_question_and_questions_share_what_comes_before(family: ChatTemplate | ChatML) -> None:
-    one, two = family.layout("first", "a"), family.layout("second", None)
+@each_template
+def test_image_stands_before_the_question_and_questions_share_what_comes_before(
+    template: ChatTemplate | ChatML,
+) -> None:
+    one, two = template.layout("first", "a"), template.layout("second", None)
     (span,) = one.media_spans
     assert span.stop - span.start == 3
     assert one.ids[: span.stop] == two.ids[: span.stop]
     assert set(one.labels[: span.stop]) == {IGNORED}
-    asked = family.layout("first", None)
+    asked = template.layout("first", None)
     assert asked.ids == one.ids[: len(asked.ids)]
     assert asked.num_targets == 0
 
@@ -65,12 +67,12 @@ def test_a_model_without_a_template_continues_the_question() -> None:
     assert "".join(plain.pieces(sequence.ids)).removeprefix("<begin>") == "How large?\n12 cm<stop>"
 
 
-@each_family
+@each_template
 @given(prompt=st.text(max_size=40), answer=st.text(max_size=20))
-def test_text_never_becomes_a_control_token(family: ChatTemplate | ChatML, prompt: str, answer: str) -> None:
-    stop = family.stop_ids[0]
-    spelled = family.layout(f"{prompt}<stop><user>{OPEN}{CLOSE}", f"<stop>{CLOSE}{answer}", shapes=())
-    assert spelled.ids.count(stop) == family.layout("", "", shapes=()).ids.count(stop)
+def test_text_never_becomes_a_control_token(template: ChatTemplate | ChatML, prompt: str, answer: str) -> None:
+    stop = template.stop_ids[0]
+    spelled = template.layout(f"{prompt}<stop><user>{OPEN}{CLOSE}", f"<stop>{CLOSE}{answer}", shapes=())
+    assert spelled.ids.count(stop) == template.layout("", "", shapes=()).ids.count(stop)
     assert spelled.labels.count(stop) == 1
 
 
@@ -158,10 +160,10 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_any_end_token_ends_a_reply_and_is_cut(folder: Path, picture: Path) -> None:
     plain = loaded(folder, {"eos_token_id": 258})
-    assert plain.family.stop_ids == (258,)
+    assert plain.template.stop_ids == (258,)
     assert reply(plain, picture, tokens=6).finish_reason == "length"
     item = decode_image(picture)
-    asked = plain.family.layout("Which plane?", None, shapes=[Size(56, 56)])
+    asked = plain.template.layout("Which plane?", None, shapes=[Size(56, 56)])
     with torch.no_grad():
         encoded = plain.model.encode(plain.transform.stack([plain.transform(item)]))
     (said,) = plain.model.generate(pad_left([asked], [0], pad_id=0), encoded, max_new_tokens=6, stop_ids=(258,))
@@ -169,22 +171,22 @@ def test_any_end_token_ends_a_reply_and_is_cut(folder: Path, picture: Path) -> N
     third = said[2]
     cut = reply(loaded(folder, {"eos_token_id": [258, third]}), picture, tokens=6)
     assert cut.finish_reason == "stop"
-    assert cut.text == plain.family.decode(said[: said.index(third)]).strip()
+    assert cut.text == plain.template.decode(said[: said.index(third)]).strip()
 
 
 def test_first_end_token_is_the_template_s_and_is_learnt(folder: Path) -> None:
-    family = loaded(folder, {"eos_token_id": [7, 258]}).family
-    assert family.stop_ids == (258, 7)
-    labels = family.layout("Which plane?", "head", shapes=()).labels
+    template = loaded(folder, {"eos_token_id": [7, 258]}).template
+    assert template.stop_ids == (258, 7)
+    labels = template.layout("Which plane?", "head", shapes=()).labels
     assert labels[-1] == 258
     assert 7 not in labels
 
 
 def test_default_ids_of_the_architecture_count_only_where_they_are_control_tokens(folder: Path) -> None:
     copied = {"_from_model_config": True, "eos_token_id": [258, 2]}
-    assert loaded(folder, copied).family.stop_ids == (258,)
+    assert loaded(folder, copied).template.stop_ids == (258,)
     # LlamaConfig's default is 2, which is a letter of the twin's tokenizer.
-    assert fresh("nano_llava_next_video").family.stop_ids == (257,)
+    assert fresh("nano_llava_next_video").template.stop_ids == (257,)
 
 
 def test_damaged_generation_config_is_named(tmp_path: Path) -> None:

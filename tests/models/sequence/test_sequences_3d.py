@@ -4,7 +4,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from medtune.models.nano.pocket import chatml_tokenizer
-from medtune.models.sequence.builder import IGNORED, Sequence, SequenceFamily, Span
+from medtune.models.sequence.builder import IGNORED, Sequence, Span, Template
 from medtune.models.sequence.volumes import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, M3D, OPEN, CTChat, Merlin, RadFM
 
 
@@ -17,7 +17,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-def families() -> dict[str, SequenceFamily]:
+def families() -> dict[str, Template]:
     return {
         "radfm": RadFM(tokenizer(), tokens_per_scan=5),
         "m3d": M3D(tokenizer(), num_media_tokens=5),

@@ -202,8 +202,8 @@ def test_the_order_of_frames_moves_the_answer() -> None:
     assembled.model.eval()
     video = clip(4)
     backwards = Video(np.ascontiguousarray(video.frames_THWC[::-1]), video.times_s)
-    layout = assembled.family.layout("Which way?", "down")
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout("Which way?", "down")
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         said = [
             assembled.model(rows, assembled.model.encode(assembled.transform.stack([assembled.transform(each)]))).sums(

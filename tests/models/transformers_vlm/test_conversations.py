@@ -66,15 +66,15 @@ def _written(name: str, turns: list[list[Part]], told: str, *, images: tuple[Ima
         [asked[0], *said, *asked[1:]], tokenize=False, add_generation_prompt=True
     )
     shown = [images[part] for turn in turns for part in turn if isinstance(part, int)]
-    (stop,) = twin(name).family.pieces(twin(name).family.stop_ids[:1])
+    (stop,) = twin(name).template.pieces(twin(name).template.stop_ids[:1])
     text = f"{text}{' ' if text.endswith('ASSISTANT:') else ''}{ANSWER}{stop}"
     return processor(twin(name))(text=[text], images=[list(map(pillow, shown))], return_tensors="pt")
 
 
 def _ours(name: str, prompt: str, turns: tuple[Turn, ...], *, order: tuple[int, ...] = (0, 1)) -> list[float]:
     assembled = twin(name)
-    layout = assembled.family.layout(prompt, ANSWER, shapes=list(map(size_of, IMAGES)), turns=turns)
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout(prompt, ANSWER, shapes=list(map(size_of, IMAGES)), turns=turns)
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.template.pad_id)
     rows = rows._replace(media_S=torch.tensor(order)[rows.media_S])
     with torch.no_grad():
         read: list[float] = assembled.model(rows, encoded(assembled, *IMAGES)).logprobs_T.tolist()
@@ -87,7 +87,7 @@ def test_two_images_and_two_turns_equal_transformers_own_conversation(name: str,
     parts = {"front": FRONT, "among": AMONG, "later": LATER}[form]
     first, prompt = _texts(parts)
     turns = (Turn(first.replace(MEDIA_MARK, "") if form == "front" else first, "The first."),)
-    layout = twin(name).family.layout(prompt, ANSWER, shapes=list(map(size_of, IMAGES)), turns=turns)
+    layout = twin(name).template.layout(prompt, ANSWER, shapes=list(map(size_of, IMAGES)), turns=turns)
     inputs = _written(name, parts, "The first.", images=IMAGES)
     ids = inputs["input_ids"][0].tolist()
     assert tuple(ids[: len(layout.ids)]) == layout.ids
@@ -103,8 +103,8 @@ def test_swapped_images_and_another_earlier_answer_are_seen(name: str) -> None:
     other = (Turn(TURNS[0].asked, "The second."),)
     alike = [picture(1), picture(2)]
     assembled = twin(name)
-    layout = assembled.family.layout("And which plane?", ANSWER, shapes=list(map(size_of, alike)), turns=TURNS)
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout("And which plane?", ANSWER, shapes=list(map(size_of, alike)), turns=TURNS)
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         right, swapped = (
             assembled.model(rows, encoded(assembled, *shown)).logprobs_T for shown in (alike, alike[::-1])
@@ -116,7 +116,7 @@ def test_swapped_images_and_another_earlier_answer_are_seen(name: str) -> None:
 @pytest.mark.parametrize("name", in_suites(OF_TRANSFORMERS, slow=QUICK))
 def test_turns_without_an_image_equal_transformers_own_conversation(name: str) -> None:
     assembled = twin(name)
-    layout = assembled.family.layout("And which plane?", ANSWER, shapes=(), turns=TURNS)
+    layout = assembled.template.layout("And which plane?", ANSWER, shapes=(), turns=TURNS)
     asked = [
         {"role": "user", "content": [{"type": "text", "text": TURNS[0].asked}]},
         {"role": "assistant", "content": [{"type": "text", "text": TURNS[0].answer}]},
@@ -128,16 +128,16 @@ def test_turns_without_an_image_equal_transformers_own_conversation(name: str) -
     with torch.no_grad():
         logits_LV = whole(assembled)(input_ids=torch.tensor([layout.ids])).logits[0].float().log_softmax(-1)
     wanted = [float(logits_LV[place - 1, label]) for place, label in enumerate(layout.labels) if label >= 0]
-    rows = pack([[Shown(grow([layout], [0]), None)]], pad_id=assembled.family.pad_id)
+    rows = pack([[Shown(grow([layout], [0]), None)]], pad_id=assembled.template.pad_id)
     assert assembled.model(rows, None).logprobs_T.tolist() == pytest.approx(wanted, abs=2e-4)
 
 
 @each_family
 def test_replies_to_several_images_equal_transformers_generate(name: str) -> None:
     assembled = twin(name)
-    layout = assembled.family.layout("And which plane?", None, shapes=list(map(size_of, IMAGES)), turns=TURNS)
-    single = assembled.family.layout("Which plane?", None, shapes=[size_of(IMAGES[1])])
-    stop = assembled.family.stop_ids
+    layout = assembled.template.layout("And which plane?", None, shapes=list(map(size_of, IMAGES)), turns=TURNS)
+    single = assembled.template.layout("Which plane?", None, shapes=[size_of(IMAGES[1])])
+    stop = assembled.template.stop_ids
     both = prompts(assembled, [layout, single], [0, 1])
     said = assembled.model.generate(both, encoded(assembled, *IMAGES), max_new_tokens=5, stop_ids=stop)
     inputs = _written(name, FRONT, TURNS[0].answer, images=IMAGES)
@@ -155,19 +155,19 @@ def test_replies_to_several_images_equal_transformers_generate(name: str) -> Non
 def test_a_family_that_writes_several_images_otherwise_refuses_them(name: str) -> None:
     """The processors of these families cut an image into tiles only where it is shown alone."""
     with pytest.raises(ValueError, match="2 media items are shown together, and this family is shown one at a time"):
-        twin(name).family.layout("Which?", None, shapes=list(map(size_of, IMAGES)))
-    assert twin(name).family.layout("Which?", None, shapes=[size_of(IMAGES[0])], turns=TURNS).media_spans
+        twin(name).template.layout("Which?", None, shapes=list(map(size_of, IMAGES)))
+    assert twin(name).template.layout("Which?", None, shapes=[size_of(IMAGES[0])], turns=TURNS).media_spans
 
 
 def test_a_single_image_is_written_as_before() -> None:
     assembled = twin("nano_qwen25vl")
     image = IMAGES[0]
-    layout = assembled.family.layout("Which plane?", ANSWER, shapes=[size_of(image)])
-    marked = assembled.family.layout(f"{MEDIA_MARK}Which plane?", ANSWER, shapes=[size_of(image)])
+    layout = assembled.template.layout("Which plane?", ANSWER, shapes=[size_of(image)])
+    marked = assembled.template.layout(f"{MEDIA_MARK}Which plane?", ANSWER, shapes=[size_of(image)])
     assert marked == layout
     assert expected(plain(assembled, image, "Which plane?", ANSWER), layout)
     with pytest.raises(ValueError, match=r"1 places for media .* and 2 items are shown"):
-        assembled.family.layout(f"{MEDIA_MARK}Which?", None, shapes=[size_of(image)] * 2)
+        assembled.template.layout(f"{MEDIA_MARK}Which?", None, shapes=[size_of(image)] * 2)
 
 
 SHARING = [name for name in OF_TRANSFORMERS if shares_rows(name)]
@@ -243,9 +243,9 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
     assert (shared.num_tokens, shared.logprobs) == (plain.num_tokens, plain.logprobs)
     assembled, image = twin(name), picture()
     tree = grow(
-        [assembled.family.layout("Plane?", answer, shapes=[size_of(image)]) for answer in ("head", "femur")], [0, 1]
+        [assembled.template.layout("Plane?", answer, shapes=[size_of(image)]) for answer in ("head", "femur")], [0, 1]
     )
-    rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
+    rows = pack([[Shown(tree, 0)]], pad_id=assembled.template.pad_id)
     why = re.escape(assembled.model.plain_because or "")
     with pytest.raises(ValueError, match=f"more than one sequence, but each needs its own: {why}"):
         assembled.model(rows, encoded(assembled, image))
@@ -254,12 +254,12 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
 @pytest.mark.parametrize("name", SHARING)
 def test_two_trees_in_a_row_show_their_own_images_or_have_rows_of_their_own(name: str) -> None:
     assembled, images = twin(name), [picture(1), picture(2)]
-    trees = [grow([assembled.family.layout("Plane?", "head", shapes=[size_of(images[n])])], [n]) for n in (0, 1)]
+    trees = [grow([assembled.template.layout("Plane?", "head", shapes=[size_of(images[n])])], [n]) for n in (0, 1)]
     shown = [Shown(trees[0], 0), Shown(trees[1], 1)]
     media = encoded(assembled, *images)
     with torch.no_grad():
         together, apart, swapped = (
-            assembled.model(pack(rows, pad_id=assembled.family.pad_id), media).sums(2)
+            assembled.model(pack(rows, pad_id=assembled.template.pad_id), media).sums(2)
             for rows in ([shown], [[each] for each in shown], [[Shown(trees[0], 1), Shown(trees[1], 0)]])
         )
     if assembled.model.mixes_images:

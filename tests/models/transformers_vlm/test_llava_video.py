@@ -43,7 +43,7 @@ def shown(assembled: Assembled, video: Video) -> Any:
 
 
 def logprobs(assembled: Assembled, video: Video) -> list[float]:
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[frames_of(video)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[frames_of(video)])
     with torch.no_grad():
         read = assembled.model(row_each(assembled, [layout], [0]), shown(assembled, video))
     found: list[float] = read.logprobs_T.tolist()
@@ -67,7 +67,7 @@ def full_grid() -> Assembled:
 
 def test_a_frame_has_210_tokens_and_each_row_ends_in_a_line_break(full_grid: Assembled) -> None:
     video = clip(3)
-    (span,) = full_grid.family.layout(QUESTION, None, shapes=[frames_of(video)]).media_spans
+    (span,) = full_grid.template.layout(QUESTION, None, shapes=[frames_of(video)]).media_spans
     (tokens_ND,) = shown(full_grid, video).tokens
     assert span.stop - span.start == len(tokens_ND) == 3 * 210
     newline_D = whole(full_grid).model.image_newline
@@ -108,8 +108,8 @@ def _neighbours(number: int, scale: float, count: int) -> list[tuple[int, float]
 
 
 def test_words_behind_the_video_say_when_its_frames_are() -> None:
-    layout = twin(NAME).family.layout(QUESTION, None, shapes=[frames_of(clip(3))])
-    behind = twin(NAME).family.decode(layout.ids[layout.media_spans[0].stop :])
+    layout = twin(NAME).template.layout(QUESTION, None, shapes=[frames_of(clip(3))])
+    behind = twin(NAME).template.decode(layout.ids[layout.media_spans[0].stop :])
     assert behind.startswith("\nFrames shown of 1.00 seconds of video: 3, at 0.00s,0.50s,1.00s.\n" + QUESTION)
 
 
@@ -128,8 +128,8 @@ question = f"{time_instruciton}\\nWhat is seen?"
 
 
 def behind(assembled: Assembled) -> str:
-    layout = assembled.family.layout(QUESTION, None, shapes=[frames_of(clip(3))])
-    return assembled.family.decode(layout.ids[layout.media_spans[0].stop :])
+    layout = assembled.template.layout(QUESTION, None, shapes=[frames_of(clip(3))])
+    return assembled.template.decode(layout.ids[layout.media_spans[0].stop :])
 
 
 def test_the_words_behind_a_video_are_the_folders_or_the_recipes_or_medtunes(release: Path, tmp_path: Path) -> None:
@@ -159,22 +159,24 @@ def test_too_many_frames_are_refused_with_what_to_change() -> None:
     times_s = tuple(map(float, range(400)))
     wanted = r"4800 of them are the image's and 0 the answer's. Lower model.video_frames"
     with pytest.raises(ValueError, match=wanted):
-        twin(NAME).family.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
+        twin(NAME).template.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
 
 
 def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
     assembled, encoded = twin(NAME), shown(twin(NAME), clip())
-    family, shape = assembled.family, frames_of(clip())
-    asked = [family.layout("Which way?" + " please" * number, None, shapes=[shape]) for number in range(8)]
+    template, shape = assembled.template, frames_of(clip())
+    asked = [template.layout("Which way?" + " please" * number, None, shapes=[shape]) for number in range(8)]
     together = assembled.model.generate(
-        prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_ids=family.stop_ids
+        prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_ids=template.stop_ids
     )
     alone = [
-        assembled.model.generate(prompts(assembled, [one], [0]), encoded, max_new_tokens=5, stop_ids=family.stop_ids)[0]
+        assembled.model.generate(prompts(assembled, [one], [0]), encoded, max_new_tokens=5, stop_ids=template.stop_ids)[
+            0
+        ]
         for one in asked
     ]
     assert together == alone
-    told = [family.layout("Which way?" + " please" * number, ANSWER, shapes=[shape]) for number in range(8)]
+    told = [template.layout("Which way?" + " please" * number, ANSWER, shapes=[shape]) for number in range(8)]
     with torch.no_grad():
         sums = assembled.model(row_each(assembled, told, [0] * 8), encoded).sums(8)
         each = [assembled.model(row_each(assembled, [one], [0]), encoded).sums(1)[0] for one in told]

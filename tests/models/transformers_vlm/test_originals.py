@@ -47,7 +47,7 @@ def test_logits_equal_transformers_own_model(name: str, tmp_path: Path) -> None:
     speaks = "Omni" in name
     assert speaks or "prompt" in made.provenance
     picture_of = picture(width=90, height=60)
-    laid = made.family.layout("Which plane?", "head", shapes=[size_of(picture_of)])
+    laid = made.template.layout("Which plane?", "head", shapes=[size_of(picture_of)])
     processor = read_processor(tmp_path, name)
     asked = processor.apply_chat_template(
         [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Which plane?"}]}],
@@ -115,7 +115,7 @@ def test_an_image_has_its_place_in_a_token_that_a_tokenizer_without_one_has_free
         roles.write_text(json.dumps({**json.loads(roles.read_text("utf-8")), "unk_token": "<unk>"}), "utf-8")
     made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path)))
     assert made.provenance["image token"].startswith("<unk>" if unknown else "<image>")
-    assert place in made.family.layout("Q", None, shapes=[size_of(picture(width=9, height=9))]).ids
+    assert place in made.template.layout("Q", None, shapes=[size_of(picture(width=9, height=9))]).ids
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_the_system_message_of_the_published_code_is_read_and_not_run(tmp_path: 
     code = "raise SystemExit\nregister(Conversation(name='internvl2_5', system_message='You are kind.'))\n"
     (tmp_path / "conversation.py").write_text(code, "utf-8")
     made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path)))
-    said = made.family.decode(made.family.layout("Q", None, shapes=()).ids)
+    said = made.template.decode(made.template.layout("Q", None, shapes=()).ids)
     assert "You are kind." in said
     assert "conversation.py" in made.provenance["prompt"]
-    made.family.save(made.model.save(tmp_path / "export"))
+    made.template.save(made.model.save(tmp_path / "export"))
     assert json.loads((tmp_path / "export" / "config.json").read_text("utf-8"))["model_type"] == "internvl"
 
 

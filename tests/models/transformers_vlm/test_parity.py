@@ -34,7 +34,7 @@ def encoded(assembled: Assembled, *images: Image) -> Any:
 
 
 def prompts(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PromptRows:
-    return pad_left(layouts, media, pad_id=assembled.family.pad_id)
+    return pad_left(layouts, media, pad_id=assembled.template.pad_id)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Plain:
 
 def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, **instead: Any) -> Plain:
     """Returns transformers' own answer; `instead` replaces arguments of its forward, or removes them with None."""
-    (stop,) = assembled.family.pieces(assembled.family.stop_ids[:1])
+    (stop,) = assembled.template.pieces(assembled.template.stop_ids[:1])
     inputs = processor(assembled)(
         text=[conversation(assembled, image, prompt) + answer + stop],
         images=[pillow(image)] if image else None,
@@ -93,7 +93,7 @@ each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
     assembled = twin(name)
-    laid: PackedRows = row_each(assembled, [assembled.family.layout(QUESTION, answer, shapes=[size_of(image)])], [0])
+    laid: PackedRows = row_each(assembled, [assembled.template.layout(QUESTION, answer, shapes=[size_of(image)])], [0])
     laid = change(laid) if change else laid
     with torch.no_grad():
         return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
@@ -107,7 +107,7 @@ def _apart(left: list[float], right: list[float]) -> float:
 @pytest.mark.parametrize(("width", "height"), [(90, 60), (33, 200), (1, 1)])
 def test_logits_equal_transformers_own_forward(name: str, width: int, height: int) -> None:
     image = picture(width=width, height=height)
-    layout = twin(name).family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
+    layout = twin(name).template.layout(QUESTION, ANSWER, shapes=[size_of(image)])
     told = plain(twin(name), image, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
     assert _ours(name, image) == pytest.approx(expected(told, layout), abs=2e-4)
@@ -117,7 +117,7 @@ def test_logits_equal_transformers_own_forward(name: str, width: int, height: in
 def test_gradients_of_all_weights_equal_those_of_transformers_own_forward(name: str) -> None:
     assembled, image = fresh(name), picture()
     assembled.model.eval()
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[size_of(image)])
 
     def gradients(logprobs_T: Tensor) -> dict[str, Tensor]:
         (-logprobs_T.sum()).backward()
@@ -133,7 +133,7 @@ def test_gradients_of_all_weights_equal_those_of_transformers_own_forward(name: 
 @each_family
 def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     assembled = twin(name)
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=())
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=())
     told = plain(assembled, None, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
     read = assembled.model(row_each(assembled, [layout], [None]), None).logprobs_T.tolist()
@@ -161,23 +161,23 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 @each_family
 def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: str) -> None:
     assembled, image = twin(name), picture()
-    layout = assembled.family.layout(QUESTION, None, shapes=[size_of(image)])
+    layout = assembled.template.layout(QUESTION, None, shapes=[size_of(image)])
     left = prompts(assembled, [layout], [0])
     said = assembled.model.generate(
-        left, encoded(assembled, image), max_new_tokens=6, stop_ids=assembled.family.stop_ids
+        left, encoded(assembled, image), max_new_tokens=6, stop_ids=assembled.template.stop_ids
     )
     text = conversation(assembled, image, QUESTION).rstrip(" ")
     inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
     told = whole(assembled).generate(
-        **inputs, max_new_tokens=6, do_sample=False, eos_token_id=list(assembled.family.stop_ids)
+        **inputs, max_new_tokens=6, do_sample=False, eos_token_id=list(assembled.template.stop_ids)
     )
     assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
     # A tiny model's most likely token changes rarely, so several other images and another question are tried.
     others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
     replies = []
     for question, shown in others:
-        asked = prompts(assembled, [assembled.family.layout(question, None, shapes=[size_of(shown)])], [0])
-        stop = assembled.family.stop_ids
+        asked = prompts(assembled, [assembled.template.layout(question, None, shapes=[size_of(shown)])], [0])
+        stop = assembled.template.stop_ids
         replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_ids=stop)
     assert any(reply != said[0] for reply in replies)
 
@@ -193,7 +193,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
     def laid(n: int, answer: str | None) -> Any:
         index = media[n]
         size = None if index is None else size_of(images[index])
-        return assembled.family.layout(questions[n], answer, shapes=[] if index is None else [size])
+        return assembled.template.layout(questions[n], answer, shapes=[] if index is None else [size])
 
     def alone(n: int) -> tuple[Any, list[int | None]]:
         index = media[n]
@@ -208,7 +208,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
             one = assembled.model(row_each(assembled, [laid(n, answers[n])], index), shown)
             mine = together.logprobs_T[together.sequence_T == n].tolist()
             assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
-    stop = assembled.family.stop_ids
+    stop = assembled.template.stop_ids
     asked = prompts(assembled, [laid(n, None) for n in range(8)], media)
     many = assembled.model.generate(asked, both, max_new_tokens=4, stop_ids=stop)
     for n in range(8):
@@ -220,7 +220,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
 @each_family
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
+    short, long = (assembled.template.layout(q, None, shapes=()) for q in ("a", "bcd"))
     left = prompts(assembled, [short, long], [None, None])
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):

@@ -109,7 +109,7 @@ def _told(assembled: Assembled, media: Image | Video, layout: Any) -> list[float
         text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     else:
         shown, text = {"images": [pillow(media)]}, conversation(assembled, media, QUESTION)
-    end = assembled.family.pieces(assembled.family.stop_ids[:1])[0]
+    end = assembled.template.pieces(assembled.template.stop_ids[:1])[0]
     inputs = processor(assembled)(text=[text + ANSWER + end], return_tensors="pt", **shown)
     assert tuple(inputs["input_ids"][0].tolist()[: len(layout.ids)]) == layout.ids
     with torch.no_grad():
@@ -122,7 +122,7 @@ def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) 
     assembled = _loaded(model_type, tmp_path)
     for media in (picture(), clip(5), clip(4, per_s=0.4)):
         shape = frames_of(media) if isinstance(media, Video) else size_of(media)
-        layout = assembled.family.layout(QUESTION, ANSWER, shapes=[shape])
+        layout = assembled.template.layout(QUESTION, ANSWER, shapes=[shape])
         with torch.no_grad():
             encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(media)]))
             ours = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T.tolist()
@@ -152,7 +152,7 @@ def test_the_limit_of_an_image_counts_it_once_where_the_processor_counts_a_pair_
     assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
     image = picture(width=400, height=300)
     assert 4 <= assembled.transform(image)["pixel_values"].shape[0] / 4 <= 6
-    spans = assembled.family.layout(QUESTION, None, shapes=[size_of(image)]).media_spans
+    spans = assembled.template.layout(QUESTION, None, shapes=[size_of(image)]).media_spans
     assert sum(span.stop - span.start for span in spans) == assembled.transform(image)["pixel_values"].shape[0] / 4
     with pytest.raises(ValueError, match=r"model.image_max_pixels is 3000; .* wants at least 3136"):
         from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path), image_max_pixels=3000))
@@ -162,9 +162,9 @@ def test_seconds_of_a_clip_are_not_cut_short_by_rounding() -> None:
     """The third frame is 3 s behind the first, whose difference in floating-point numbers is a little less."""
     times_s = (1.1, 2.6, 4.1, 5.6)
     assert times_s[2] - times_s[0] < 3
-    family = twin("nano_glm4v").family
-    laid = family.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
-    assert family.decode(laid.ids[laid.media_spans[1].stop :]).startswith("3")
+    template = twin("nano_glm4v").template
+    laid = template.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
+    assert template.decode(laid.ids[laid.media_spans[1].stop :]).startswith("3")
 
 
 def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_an_open_thought_is_closed_in_the_prompt_or_kept(
 ) -> None:
     write_thinking(tmp_path)
     made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path), thinking=mode))
-    asked, laid = (made.family.layout(QUESTION, answer, shapes=[Size(90, 60)]) for answer in (None, ANSWER))
-    assert made.family.decode(asked.ids).endswith(f"assistant\n{end}")
+    asked, laid = (made.template.layout(QUESTION, answer, shapes=[Size(90, 60)]) for answer in (None, ANSWER))
+    assert made.template.decode(asked.ids).endswith(f"assistant\n{end}")
     assert laid.ids[: len(asked.ids)] == asked.ids
-    assert made.family.decode([label for label in laid.labels if label >= 0]) == learnt
+    assert made.template.decode([label for label in laid.labels if label >= 0]) == learnt
     assert made.opened == opened
 
 
@@ -280,11 +280,11 @@ def test_prompts_name_the_same_day_in_every_phase_and_export(
         monkeypatch.setattr(chat_template_utils, "datetime", clock)
         made = from_checkpoint(where, loading)
         assert made.provenance["day in prompts"].startswith("2024-07-26")
-        said.add(made.family.decode(made.family.layout(QUESTION, None, shapes=[Size(90, 60)]).ids))
+        said.add(made.template.decode(made.template.layout(QUESTION, None, shapes=[Size(90, 60)]).ids))
         reference: Any = reference_of(made, None, folder=Path(where), loading=loading, precise=nullcontext)
         turns = [{"role": "user", "content": [{"type": "text", "text": "Q"}]}]
         assert wanted in reference.processor.apply_chat_template(turns)
-        made.family.save(made.model.save(tmp_path / f"export{day}"))
+        made.template.save(made.model.save(tmp_path / f"export{day}"))
         exported = transformers.AutoProcessor.from_pretrained(tmp_path / f"export{day}")
         assert wanted in exported.apply_chat_template(turns)
         where = str(tmp_path / f"export{day}")

@@ -31,7 +31,7 @@ def _both(name: str, video: Video, *, prompt: str, order: tuple[str, ...] = ("im
     made = processor(twin(name))
     text = made.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     text += " " if text.endswith("ASSISTANT:") else ""
-    (stop,) = twin(name).family.pieces(twin(name).family.stop_ids[:1])
+    (stop,) = twin(name).template.pieces(twin(name).template.stop_ids[:1])
     count = len(video.times_s)
     rate = (count - 1) / (video.times_s[-1] - video.times_s[0])
     return made(
@@ -50,7 +50,7 @@ def test_an_image_and_a_video_together_equal_transformers_own_conversation(name:
     assembled, video, image = twin(name), clip(4), picture(3)
     shown: dict[str, Any] = {"image": image, "video": video}
     shapes: dict[str, Any] = {"image": size_of(image), "video": frames_of(video)}
-    layout = assembled.family.layout("Alike?", ANSWER, shapes=[shapes[each] for each in order])
+    layout = assembled.template.layout("Alike?", ANSWER, shapes=[shapes[each] for each in order])
     made = _both(name, video, prompt="Alike?", order=order)
     assert layout.ids == tuple(made["input_ids"][0].tolist()[: len(layout.ids)])
     if name == "nano_glm4v":
@@ -83,7 +83,7 @@ def test_a_template_that_writes_images_before_videos_keeps_the_items_apart() -> 
     family = find_family("llava_next_video").sequence(changed, config=config, max_tokens=4096)
     asked = f"Is {MEDIA_MARK} before {MEDIA_MARK}?"
     assert _of_items(family.layout(asked, None, shapes=[frames_of(clip(4)), Size(90, 60)])) == [1, 0]
-    assert _of_items(twin("nano_llava_next_video").family.layout(asked, None, shapes=[Size(90, 60)] * 2)) == [0, 1]
+    assert _of_items(twin("nano_llava_next_video").template.layout(asked, None, shapes=[Size(90, 60)] * 2)) == [0, 1]
 
 
 SPANS = {
@@ -120,8 +120,8 @@ def test_a_span_that_the_template_marks_beside_white_space_does_not_change_what_
 
 
 def test_frames_that_are_not_evenly_spaced_have_their_own_times() -> None:
-    layout = twin("nano_qwen3vl").family.layout("When?", None, shapes=[Frames(Size(90, 60), (4.0, 4.2, 6.0, 6.6))])
-    told = twin("nano_qwen3vl").family.decode(layout.ids)
+    layout = twin("nano_qwen3vl").template.layout("When?", None, shapes=[Frames(Size(90, 60), (4.0, 4.2, 6.0, 6.6))])
+    told = twin("nano_qwen3vl").template.decode(layout.ids)
     assert "<0.1 seconds>" in told
     assert "<2.3 seconds>" in told
 
@@ -165,4 +165,4 @@ def test_a_processor_that_asks_where_letters_stand_is_told(tmp_path: Path) -> No
     turns = [{"role": "user", "content": content}]
     how = {"tokenize": True, "return_dict": True, "add_generation_prompt": True}
     told = own.apply_chat_template(turns, return_tensors="pt", **how)["input_ids"][0].tolist()
-    assert assembled.family.layout("Why?", None, shapes=[size_of(picture())]).ids == tuple(told)
+    assert assembled.template.layout("Why?", None, shapes=[size_of(picture())]).ids == tuple(told)

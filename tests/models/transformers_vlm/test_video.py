@@ -52,7 +52,7 @@ def frames_of(video: Video) -> Frames:
 
 
 def laid(name: str, video: Video, answer: str | None = ANSWER, question: str = QUESTION) -> Sequence:
-    return twin(name).family.layout(question, answer, shapes=[frames_of(video)])
+    return twin(name).template.layout(question, answer, shapes=[frames_of(video)])
 
 
 def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
@@ -76,7 +76,7 @@ def told(name: str, video: Video) -> Any:
     turns = [{"role": "user", "content": [*media, {"type": "text", "text": QUESTION}]}]
     text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     text += " " if text.endswith("ASSISTANT:") else ""
-    text += ANSWER + assembled.family.pieces([assembled.family.stop_ids[0]])[0]
+    text += ANSWER + assembled.template.pieces([assembled.template.stop_ids[0]])[0]
     if name in AS_IMAGES:
         pictures = [PIL.Image.fromarray(frame) for frame in video.frames_THWC]
         inputs = processor(assembled)(text=[text], images=[pictures], return_tensors="pt")
@@ -132,12 +132,12 @@ def test_questions_about_a_video_share_it(name: str) -> None:
         pytest.skip(assembled.model.plain_because)
     video, image = clip(4), picture()
     layouts = [laid(name, video), laid(name, video, "up", "Which part of it is seen first?")]
-    still = assembled.family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
+    still = assembled.template.layout(QUESTION, ANSWER, shapes=[size_of(image)])
     items = [assembled.transform(video), assembled.transform(image), assembled.transform(clip(3, seed=1))]
     encoded = assembled.model.encode(assembled.transform.stack(items))
     alone = row_each(assembled, [*layouts, still, laid(name, clip(3, seed=1))], [0, 0, 1, 2])
     trees = [grow(layouts, [0, 1]), grow([still], [2]), grow([laid(name, clip(3))], [3])]
-    shared = pack([[Shown(tree, media)] for media, tree in enumerate(trees)], pad_id=assembled.family.pad_id)
+    shared = pack([[Shown(tree, media)] for media, tree in enumerate(trees)], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         sums = [assembled.model(each, encoded).sums(4).tolist() for each in (alone, shared)]
     assert sums[1] == pytest.approx(sums[0], abs=1e-4)
@@ -149,7 +149,7 @@ def test_a_real_clip_is_read_and_answered(name: str, shared_real: Path) -> None:
     path = shared_real / "ultrasound_clips" / "sonocrop_simple-soft-tissue_roi.mp4"
     ref = MediaRef(path, kind="video", start_s=1.0, end_s=2.0)
     encoded = assembled.model.encode(assembled.transform.stack([read_item(ref, assembled.transform)]))
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[assembled.transform.shape(ref)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[assembled.transform.shape(ref)])
     with torch.no_grad():
         logprobs = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T
     assert len(layout.media_spans) in (1, 8, 16)
@@ -161,7 +161,7 @@ def test_a_family_without_videos_says_so(name: str) -> None:
     assembled = twin(name)
     assert assembled.transform.kinds == ("image",)
     with pytest.raises(ValueError, match="takes no videos"):
-        assembled.family.layout(QUESTION, ANSWER, shapes=[frames_of(clip())])
+        assembled.template.layout(QUESTION, ANSWER, shapes=[frames_of(clip())])
     with pytest.raises(ValueError, match="the model reads images, not videos"):
         assembled.transform(clip())
 
@@ -259,4 +259,4 @@ def test_a_long_clip_is_sampled_and_too_many_frames_are_an_error() -> None:
     times_s = [number / 25 for number in range(25 * 600)]
     assert len(chosen_frames(times_s, Sampling(VIDEO_FRAMES, 5.0))) == VIDEO_FRAMES
     with pytest.raises(ValueError, match=r"where the model reads 4096; .* Lower model.video_frames"):
-        twin("nano_llava_onevision").family.layout("Q?", None, shapes=[frames(5000, 90, 60)])
+        twin("nano_llava_onevision").template.layout("Q?", None, shapes=[frames(5000, 90, 60)])

@@ -47,7 +47,7 @@ def ref(tmp_path: Path) -> MediaRef:
 
 def _read(assembled: Assembled, ref: MediaRef) -> list[float]:
     transform = assembled.transform
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[transform.shape(ref)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[transform.shape(ref)])
     with torch.no_grad():
         encoded = assembled.model.encode(transform.stack([read_item(ref, transform)]))
         found: list[float] = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T.tolist()
@@ -69,7 +69,7 @@ def test_a_scan_is_shown_as_the_frames_that_it_becomes(
 ) -> None:
     assembled = _assembled(name, volumes_as=way, video_frames=most)
     assert assembled.transform.kinds == ("image", "video", "volume")
-    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[assembled.transform.shape(ref)])
+    layout = assembled.template.layout(QUESTION, ANSWER, shapes=[assembled.transform.shape(ref)])
     assert len(layout.media_spans) == spans
     # The same pictures are passed as a video.
     pictures: Any = assembled.transform.volumes  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ def test_without_a_way_volumes_are_refused(ref: MediaRef) -> None:
 def test_more_slices_than_the_context_holds_are_refused_with_what_to_lower(ref: MediaRef) -> None:
     assembled = _assembled("nano_llava", volumes_as="video", video_frames=90)
     with pytest.raises(ValueError, match=r"image's and \d+ the answer's. Lower model.video_frames"):
-        assembled.family.layout(QUESTION * 300, ANSWER, shapes=[assembled.transform.shape(ref)])
+        assembled.template.layout(QUESTION * 300, ANSWER, shapes=[assembled.transform.shape(ref)])
 
 
 def test_a_family_without_videos_says_so() -> None:

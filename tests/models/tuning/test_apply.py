@@ -35,8 +35,8 @@ def _model(assembled: Assembled) -> VisionLanguageModel:
 
 
 def _rows(assembled: Assembled, *, with_media: bool = True) -> PackedRows:
-    tree = grow([assembled.family.layout("Q?", "yes", shapes=[None] if with_media else [])], [0])
-    return pack([[Shown(tree, 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+    tree = grow([assembled.template.layout("Q?", "yes", shapes=[None] if with_media else [])], [0])
+    return pack([[Shown(tree, 0 if with_media else None)]], pad_id=assembled.template.pad_id)
 
 
 def _loss(assembled: Assembled, model: VisionLanguageModel) -> torch.Tensor:

@@ -53,8 +53,8 @@ def _quantized(
 
 
 def _rows(assembled: Assembled) -> PackedRows:
-    tree = grow([assembled.family.layout("Is there a cyst?", "yes", shapes=())], [0])
-    return pack([[Shown(tree, None)]], pad_id=assembled.family.pad_id)
+    tree = grow([assembled.template.layout("Is there a cyst?", "yes", shapes=())], [0])
+    return pack([[Shown(tree, None)]], pad_id=assembled.template.pad_id)
 
 
 def _logprobs(assembled: Assembled) -> torch.Tensor:
@@ -96,7 +96,7 @@ def test_answers_and_gradients_are_those_of_the_weights_that_the_4_bits_stand_fo
     assembled, _ = _quantized(name)
     _stirred(assembled.model)
     assembled.model.train()
-    plain = Assembled(_unpacked(assembled.model), assembled.family, assembled.transform, {})
+    plain = Assembled(_unpacked(assembled.model), assembled.template, assembled.transform, {})
     found, wanted = _logprobs(assembled), _logprobs(plain)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     found.sum().backward()

@@ -116,8 +116,8 @@ def test_answers_from_codes_and_from_volumes_are_the_same_to_the_bit(
     assembled: Assembled, encoded: MediaRef, ref: MediaRef
 ) -> None:
     from_volume = twin(variant="public")
-    layout = assembled.family.layout("how large is the liver?", "12 cm")
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout("how large is the liver?", "12 cm")
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.template.pad_id)
     read = []
     with torch.no_grad():
         for each, seen in ((from_volume, ref), (assembled, ref), (assembled, encoded)):
@@ -229,12 +229,12 @@ def real_volume(shared_real: Path) -> Volume:
 
 
 def answered(assembled: Assembled, answer: str, *, with_media: bool = True) -> PackedRows:
-    sequence = assembled.family.layout("how large is the liver?", answer, shapes=[None] if with_media else [])
-    return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+    sequence = assembled.template.layout("how large is the liver?", answer, shapes=[None] if with_media else [])
+    return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.template.pad_id)
 
 
 def asked(assembled: Assembled) -> PromptRows:
-    return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
+    return pad_left([assembled.template.layout("how large is the liver?", None)], [0], pad_id=assembled.template.pad_id)
 
 
 def own_model(assembled: Assembled) -> VisionLanguageModel:
@@ -269,7 +269,9 @@ def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: V
     optimizer.step()
     after = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
     assert after < before
-    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_ids=assembled.family.stop_ids)
+    written = model.eval().generate(
+        asked(assembled), tokens[:1], max_new_tokens=3, stop_ids=assembled.template.stop_ids
+    )
     assert 1 <= len(written[0]) <= 3
 
 

@@ -144,7 +144,7 @@ def _same_as_plain(name: str, folder: Path) -> None:
     """Compares the exported folder's answers by medtune with those of plain transformers."""
     assembled = from_checkpoint(str(folder), Loading(weights=str(folder)))
     plain, image = Plain(folder), picture(0)
-    said = plain.reply(image.pixels_HWC, "Which plane?", new_tokens=6, ends=[*assembled.family.stop_ids])
+    said = plain.reply(image.pixels_HWC, "Which plane?", new_tokens=6, ends=[*assembled.template.stop_ids])
     assert len(said) > 0
     whole: Any = AutoModelForImageTextToText.from_pretrained(folder)
     assert not any("lora" in key for key in whole.state_dict())

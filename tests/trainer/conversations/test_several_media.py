@@ -214,12 +214,12 @@ def test_the_turns_of_a_conversation_are_computed_once(name: str, pictures: list
     nano, group = learning(name), MediaGroup("three", tuple(pictures[:3]), _conversation("three"))
     shared, plain = (batch_of([group], nano, share_prefix=share) for share in (True, False))
     shapes = [nano.transform.shape(ref) for ref in group.media]
-    layouts = [nano.family.layout(q.text, q.answer, shapes=shapes, turns=q.turns) for q in group.questions]
+    layouts = [nano.template.layout(q.text, q.answer, shapes=shapes, turns=q.turns) for q in group.questions]
     # The last turn's sequence holds the earlier ones; its own last token is only predicted.
     assert shared.rows.num_tokens == len(layouts[-1].ids) - 1
     assert plain.rows.num_tokens == sum(len(layout.ids) - 1 for layout in layouts)
     assert shared.rows.media_S.numel() == 3
     # Every assistant turn is learnt, with its end.
-    learnt = ["".join(nano.family.pieces([label for label in each.labels if label >= 0])) for each in layouts]
+    learnt = ["".join(nano.template.pieces([label for label in each.labels if label >= 0])) for each in layouts]
     assert all(turn in text for turn, text in zip([*(turn.answer for turn in TURNS), "second"], learnt, strict=True))
     assert shared.rows.target_id_T.numel() == sum(layout.num_targets for layout in layouts)

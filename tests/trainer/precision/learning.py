@@ -69,7 +69,7 @@ def write_checkpoint(case: Case, folder: Path) -> None:
     assembled.model.save(folder)
     processor: Any = assembled.transform
     processor.processor.save_pretrained(folder)
-    assembled.family.save(folder)
+    assembled.template.save(folder)
 
 
 def _round(model: Model, case: Case) -> None:

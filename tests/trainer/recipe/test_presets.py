@@ -81,7 +81,7 @@ def test_model_is_that_of_table_2(model: str, shared_published: Path) -> None:
     if model == "merlin":
         # The release's tokenizer has a token for the mark, and its reports end with a token of a high number.
         tokenizer.add_tokens([MARK, *(f"<more {number}>" for number in range(REPORT_STOP_ID))])
-    laid = parts.family(tokenizer).layout("how large is it?", "3 cm")
+    laid = parts.template(tokenizer).layout("how large is it?", "3 cm")
     tags = 2 if model == "radfm" else 0  # that stand around its visual tokens
     assert [span.stop - span.start - tags for span in laid.media_spans] == [row["visual_tokens_per_image"]]
 

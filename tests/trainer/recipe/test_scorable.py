@@ -222,7 +222,7 @@ def _gradients(assembled: Assembled, name: str, passes: Sequence[Sequence[Asked]
     for each in passes:
         trees = [[Shown(grow(asked.layouts, range(len(asked.layouts))), number)] for number, asked in enumerate(each)]
         encoded = model.encode(shown(assembled, name, *(asked.scan for asked in each)))
-        loss = -model(pack(trees, pad_id=assembled.family.pad_id), encoded).logprobs_T.sum() / targets
+        loss = -model(pack(trees, pad_id=assembled.template.pad_id), encoded).logprobs_T.sum() / targets
         loss.backward()
         losses.append(loss.detach())
     learnt = {each: p.grad.clone() for each, p in model.named_parameters() if p.grad is not None}

@@ -73,7 +73,7 @@ def _learnt(assembled: Assembled, groups: Sequence[MediaGroup], stage: Stage, *,
     order = StepOrder(data.row(), batch_size=len(groups), micro_batch_size=len(groups), world_size=1)
     packing = packing_of(assembled)
     batch = MicroBatches(
-        data, order, rank=0, family=assembled.family, transform=assembled.transform, make=PromptMaker(stage),
+        data, order, rank=0, template=assembled.template, transform=assembled.transform, make=PromptMaker(stage),
         share_prefix=packing.share_prefix, row_tokens=packing.row_tokens,
     )[0]  # fmt: skip
     replies = ReplyLearning(assembled, stage, limits=EvalBlock(), seed=3)

@@ -60,7 +60,7 @@ def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: flo
             data,
             order,
             rank=rank,
-            family=assembled.family,
+            template=assembled.template,
             transform=assembled.transform,
             share_prefix=assembled.model.plain_because is None,
             row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,

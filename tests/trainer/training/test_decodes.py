@@ -77,7 +77,7 @@ def test_each_visit_of_training_decodes_once(
     data = unmixed(groups, _prompt, seed=0)
     order = StepOrder(data.row(), batch_size=4, micro_batch_size=2, world_size=1)
     looked, laid = Looked(monkeypatch), Counter[str]()
-    batches = MicroBatches(data, order, rank=0, family=nano.family, transform=nano.transform)
+    batches = MicroBatches(data, order, rank=0, template=nano.template, transform=nano.transform)
     layouts = batches.sequences.layouts
     monkeypatch.setattr(batches.sequences, "layouts", lambda draw: laid.update([str(draw.group)]) or layouts(draw))
     for number in range(2):

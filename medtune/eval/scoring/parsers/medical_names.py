@@ -444,6 +444,7 @@ def _rows() -> tuple[tuple[str, ...], ...]:
 _GROUPS = _rows()
 
 
+@lru_cache(maxsize=10_000)
 def _key(name: str) -> str:
     return " ".join(_WORDS.findall(american(name)))
 
@@ -491,8 +492,13 @@ def _own_names(wanted: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
 
 
 @lru_cache(maxsize=len(_GROUPS))
+def _keys(number: int) -> frozenset[str]:
+    return frozenset(_key(name) for name in _GROUPS[number])
+
+
+@lru_cache(maxsize=len(_GROUPS))
 def _pattern(number: int) -> re.Pattern[str]:
-    keys = {_key(name) for name in _GROUPS[number]}
+    keys = _keys(number)
     longer = {
         key
         for key, numbers in _BY_KEY.items()
@@ -546,9 +552,9 @@ def in_names_of(text: str, wanted: tuple[str, ...]) -> str:
     active = dict(own)
     text = with_enlargements(text, wanted)
     for number, name in own:
-        names = {_key(each) for each in _GROUPS[number]}
+        names = _keys(number)
 
-        def written(found: re.Match[str], number: int = number, name: str = name, names: set[str] = names) -> str:
+        def written(found: re.Match[str], number: int = number, name: str = name, names: frozenset[str] = names) -> str:
             key = _key(found[0])
             others = {active[each] for each in _BY_KEY.get(key, ()) if each in active} - {name}
             if key == _key(name) or others or (key in _BY_KEY and key not in names):

@@ -15,12 +15,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.units import NAME
 
 MOST_WORDS, _LONGEST = 7, 200
+_KEPT_WORDS = 10_000
 _ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _ORDINAL = re.compile(r"\b([1-6])(?:st|nd|rd|th)\b")
 _ORDINALS = {word: place for place, word in enumerate(_ORDINAL_WORDS)}
@@ -241,6 +242,7 @@ def stems(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(spelled)]
 
 
+@lru_cache(maxsize=_KEPT_WORDS)
 def _stem(word: str) -> str:
     american = re.sub(r"our\Z", "or", re.sub("[ao]e", "e", word))
     return _SUFFIX.sub("", _SAME.get(word, american))

@@ -181,8 +181,8 @@ class GenericReader:
         model = GenericVlm(
             whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes, marks_prefix=self.marks_prefix
         )
-        family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
-        return Assembled(model, family, self.transform, provenance | self.day, opened=self.opened)
+        template = ended_by(self.template, whole.generation_config, self.template.tokenizer)
+        return Assembled(model, template, self.transform, provenance | self.day, opened=self.opened)
 
 
 def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:

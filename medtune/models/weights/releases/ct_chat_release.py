@@ -140,11 +140,11 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
     tokenizer = read_tokenizer(beside)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     try:
-        family = parts.family(tokenizer)
+        template = parts.template(tokenizer)
     except ValueError as error:
         raise ValueError(f"{beside}: {error}") from error
-    if isinstance(family, CTChat):
-        family = family.opened_by(words.text)
+    if isinstance(template, CTChat):
+        template = template.opened_by(words.text)
     with torch.device("meta"):
         planned = _planned(beside)
         vision, projector = parts.vision(), parts.projector(int(planned.config.hidden_size))
@@ -157,10 +157,10 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
     fill(nn.ModuleDict({"vision": vision}), found.stored_tower.tensors, found.tower_map, where=str(found.tower))
     file = str(folder / PROJECTOR_FILE)
     fill(nn.ModuleDict({"projector": projector}), found.projector.tensors, KEY_MAP, where=file)
-    limited = ContextLimited(family, max_tokens=int(language.config.max_position_embeddings))
+    limited = ContextLimited(template, max_tokens=int(language.config.max_position_embeddings))
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
-        family=ended_by(limited, language.generation_config, tokenizer),
+        template=ended_by(limited, language.generation_config, tokenizer),
         transform=parts.input_of(lambda: vision),
         provenance=_provenance(folder, found, words, loading),
         words={"system_prompt": words.text},

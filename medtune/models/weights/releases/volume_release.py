@@ -164,7 +164,7 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
     beside = _tokenizer_of(release, folder)
     tokenizer = read_tokenizer(beside)
     parts = replace(parts, language=as_configured(parts.language, beside / "config.json"))
-    family = _family(parts, tokenizer, beside)
+    template = _family(parts, tokenizer, beside)
     folder = release_folder(where, what, (INDEX, *release.files), revision=loading.revision)
     paths = weight_files(folder, release.files, what)
     stored = open_checkpoint(paths)
@@ -173,7 +173,7 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
     narrow = f"{said}; {loading.dtype}; tokenizer of {folder_name(beside)}"
     return Assembled(
         model=model,
-        family=ended_by(family, read_generation(folder), tokenizer),
+        template=ended_by(template, read_generation(folder), tokenizer),
         transform=parts.input_of(lambda: model.vision),
         provenance={"vision": said, "projector": said, "language": narrow},
     )

@@ -29,5 +29,5 @@ def _row(recipe: Recipe, group: MediaGroup, question: Question, prompt: Prompt) 
     with leaving_weights_unread():
         assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model)
     shapes = tuple(map(assembled.transform.shape, group.media))
-    layout = assembled.family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
-    return labelled_text(layout, assembled.family)
+    layout = assembled.template.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
+    return labelled_text(layout, assembled.template)

@@ -99,16 +99,16 @@ def test_weights_are_read_in_the_type_that_is_asked_for(folder: Path) -> None:
 
 
 def test_end_tokens_of_the_generation_config_end_a_reply(folder: Path) -> None:
-    before = _read(folder).family.stop_ids
+    before = _read(folder).template.stop_ids
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [before[0], 65]}), "utf-8")
-    assert _read(folder).family.stop_ids == (*before, 65)
+    assert _read(folder).template.stop_ids == (*before, 65)
 
 
 def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
-    family = _read(folder).family
-    layout = family.layout("Which plane?", "head", shapes=[SIZE])
+    template = _read(folder).template
+    layout = template.layout("Which plane?", "head", shapes=[SIZE])
     learnt = [label for label in layout.labels if label >= 0]
-    assert family.pieces(learnt) == [*"head", "<|im_end|>"]
+    assert template.pieces(learnt) == [*"head", "<|im_end|>"]
     # A span that begins after the prompt for generation has ended, and a prompt that the answer does not continue.
     template = (folder / "chat_template.jinja").read_text("utf-8")
     late = template.replace("{% generation %}", "Well: {% generation %}")
@@ -120,13 +120,13 @@ def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
 def test_a_thought_that_shown_answers_lack_is_closed_in_the_prompt_or_refused(folder: Path) -> None:
     thinking = chatml("<image>").replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
     (folder / "chat_template.jinja").write_text(thinking, "utf-8")
-    family = _read(folder).family
-    asked, laid = (family.layout("Which plane?", answer, shapes=[SIZE]) for answer in (None, "head"))
-    assert family.decode(asked.ids).endswith("assistant\n<think>\n\n</think>\n\n")
+    template = _read(folder).template
+    asked, laid = (template.layout("Which plane?", answer, shapes=[SIZE]) for answer in (None, "head"))
+    assert template.decode(asked.ids).endswith("assistant\n<think>\n\n</think>\n\n")
     assert laid.ids[: len(asked.ids)] == asked.ids
-    assert family.decode([label for label in laid.labels if label >= 0]) == "head"
+    assert template.decode([label for label in laid.labels if label >= 0]) == "head"
     with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt.*model.thinking=off"):
-        _read(folder, thinking="keep").family.layout("Which plane?", "head", shapes=[SIZE])
+        _read(folder, thinking="keep").template.layout("Which plane?", "head", shapes=[SIZE])
 
 
 END, SPAN_ENDS = "<|im_end|>", "{% endgeneration %}"
@@ -140,8 +140,8 @@ def test_an_answer_ends_with_the_end_token_whatever_the_template_marks(folder: P
     path.write_text(path.read_text("utf-8").replace(END + SPAN_ENDS, behind), "utf-8")
     assembled = _read(folder)
     for answer in ("head", "The head.", "Is it?\nNo"):
-        layout = assembled.family.layout("Which plane?", answer, shapes=[SIZE])
-        assert assembled.family.pieces([label for label in layout.labels if label >= 0]) == [*answer, END]
+        layout = assembled.template.layout("Which plane?", answer, shapes=[SIZE])
+        assert assembled.template.pieces([label for label in layout.labels if label >= 0]) == [*answer, END]
     reference = reference_of(assembled, None, folder=folder, loading=Loading(), precise=nullcontext)
     (check,) = (
         each
@@ -155,14 +155,14 @@ def test_an_answer_ends_with_the_end_token_whatever_the_template_marks(folder: P
 
 def test_a_spelt_control_token_stays_text(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(chatml("<image>"), "utf-8")
-    family = _read(folder).family
-    layout = family.layout("What is <|im_end|>?", "A token, <|im_end|>.", shapes=[SIZE])
-    assert layout.ids.count(family.stop_ids[0]) == 2
-    assert family.decode([label for label in layout.labels if label >= 0]) == "A token, <|im_end|>."
+    template = _read(folder).template
+    layout = template.layout("What is <|im_end|>?", "A token, <|im_end|>.", shapes=[SIZE])
+    assert layout.ids.count(template.stop_ids[0]) == 2
+    assert template.decode([label for label in layout.labels if label >= 0]) == "A token, <|im_end|>."
     # This processor's own code counts the placeholders of the text, whoever wrote them; it is shown none of these.
-    calm, spelt = (family.layout(f"What does {each} mean?", "head", shapes=[SIZE]) for each in ("it", "<image>"))
+    calm, spelt = (template.layout(f"What does {each} mean?", "head", shapes=[SIZE]) for each in ("it", "<image>"))
     assert calm.media_spans == spelt.media_spans
-    assert "What does <image> mean?" in family.decode(spelt.ids)
+    assert "What does <image> mean?" in template.decode(spelt.ids)
 
 
 @pytest.mark.parametrize(
@@ -397,5 +397,5 @@ def test_chat_template_of_the_folder_is_used(qwen_folder: Path) -> None:
     path = qwen_folder / "chat_template.jinja"
     path.write_text(path.read_text().replace("helpful", "terse"))
     loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(qwen_folder)))
-    assert "terse" in loaded.family.decode(loaded.family.layout("Q", None, shapes=()).ids)
+    assert "terse" in loaded.template.decode(loaded.template.layout("Q", None, shapes=()).ids)
     assert json.loads((qwen_folder / "config.json").read_text())["model_type"] == "qwen2_5_vl"

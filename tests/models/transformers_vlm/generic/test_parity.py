@@ -104,13 +104,13 @@ def _loaded(name: str) -> tuple[Assembled, Plain]:
 
 def _layouts(assembled: Assembled) -> list[Sequence]:
     return [
-        assembled.family.layout(QUESTION, option, shapes=[size_of(image)]) for image in IMAGES for option in OPTIONS
+        assembled.template.layout(QUESTION, option, shapes=[size_of(image)]) for image in IMAGES for option in OPTIONS
     ]
 
 
 def _packed(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
     trees = [[Shown(grow([each], [n]), shown)] for n, (each, shown) in enumerate(zip(layouts, media, strict=True))]
-    return pack(trees, pad_id=assembled.family.pad_id)
+    return pack(trees, pad_id=assembled.template.pad_id)
 
 
 def _ours(assembled: Assembled, rows: PackedRows, *, shift: int = 0) -> list[list[float]]:
@@ -125,7 +125,7 @@ def _ours(assembled: Assembled, rows: PackedRows, *, shift: int = 0) -> list[lis
 
 
 def _plain(assembled: Assembled, plain: Plain) -> list[list[float]]:
-    end = assembled.family.stop_ids[0]
+    end = assembled.template.stop_ids[0]
     return [plain.logprobs(image.pixels_HWC, QUESTION, option, end=end) for image in IMAGES for option in OPTIONS]
 
 
@@ -154,10 +154,10 @@ def test_likelihoods_of_a_mixed_batch_equal_a_plain_loop(name: str) -> None:
 @each_architecture
 def test_text_alone_equals_a_plain_loop(name: str) -> None:
     assembled, plain = _loaded(name)
-    layouts = [assembled.family.layout(QUESTION, option, shapes=()) for option in OPTIONS]
+    layouts = [assembled.template.layout(QUESTION, option, shapes=()) for option in OPTIONS]
     with torch.no_grad():
         read = assembled.model(_packed(assembled, layouts, [None, None]), None)
-    end = assembled.family.stop_ids[0]
+    end = assembled.template.stop_ids[0]
     wanted = [each for option in OPTIONS for each in plain.logprobs(None, QUESTION, option, end=end)]
     order = torch.argsort(read.sequence_T, stable=True)
     assert read.logprobs_T[order].tolist() == pytest.approx(wanted, abs=TOLERANCE)
@@ -169,9 +169,9 @@ def test_tokens_and_pixels_are_the_processors(name: str, size: tuple[int, int]) 
     assembled, plain = _loaded(name)
     image = picture(7, width=size[0], height=size[1])
     told = plain.inputs(image.pixels_HWC, QUESTION)
-    asked = assembled.family.layout(QUESTION, None, shapes=[size_of(image)])
+    asked = assembled.template.layout(QUESTION, None, shapes=[size_of(image)])
     assert asked.ids == tuple(told["input_ids"][0].tolist())
-    answered = assembled.family.layout(QUESTION, "head", shapes=[size_of(image)])
+    answered = assembled.template.layout(QUESTION, "head", shapes=[size_of(image)])
     whole = tuple(plain.inputs(image.pixels_HWC, QUESTION, "head")["input_ids"][0].tolist())
     assert answered.ids[: len(asked.ids)] == asked.ids
     assert answered.ids[:-1] == whole[: len(answered.ids) - 1]
@@ -185,13 +185,13 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assembled, plain = _loaded(name)
     questions = ("Which plane?", "Is there a mass, and where does it lie?", "Which plane?", "Why?")
     prompts = [
-        assembled.family.layout(question, None, shapes=[size_of(image)])
+        assembled.template.layout(question, None, shapes=[size_of(image)])
         for question, image in zip(questions, IMAGES, strict=True)
     ]
     # A second end token, as generation_config.json names it, stops both sides.
-    first = plain.reply(IMAGES[0].pixels_HWC, questions[0], new_tokens=12, ends=[*assembled.family.stop_ids])
-    ends = (*assembled.family.stop_ids, first[5])
-    rows = pad_left(prompts, [0, 1, 2, 3], pad_id=assembled.family.pad_id)
+    first = plain.reply(IMAGES[0].pixels_HWC, questions[0], new_tokens=12, ends=[*assembled.template.stop_ids])
+    ends = (*assembled.template.stop_ids, first[5])
+    rows = pad_left(prompts, [0, 1, 2, 3], pad_id=assembled.template.pad_id)
     encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(image) for image in IMAGES]))
     said = assembled.model.generate(rows, encoded, max_new_tokens=12, stop_ids=ends)
     wanted = [
@@ -214,16 +214,16 @@ def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name
     sizes = list(map(size_of, shown))
     if name not in JOINS:
         with pytest.raises(ValueError, match="2 media items are shown together; the generic entry"):
-            assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+            assembled.template.layout(QUESTION, "head", shapes=sizes, turns=turns)
         return
-    layout = assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+    layout = assembled.template.layout(QUESTION, "head", shapes=sizes, turns=turns)
     told = [("user", "Which is older?"), ("assistant", "first"), ("user", QUESTION)]
     inputs = plain.told(told, [image.pixels_HWC for image in shown], open_ended=True)
     context = inputs["input_ids"].shape[1]
     assert layout.ids[:context] == tuple(inputs["input_ids"][0].tolist())
     whole = plain.told([*told, ("assistant", "head")], [image.pixels_HWC for image in shown], open_ended=False)
     ids = whole["input_ids"][0].tolist()
-    end = assembled.family.stop_ids[0]
+    end = assembled.template.stop_ids[0]
     if end not in ids[context:]:
         ids[-1] = end
         whole["input_ids"] = torch.tensor([ids])
@@ -231,7 +231,7 @@ def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name
     with torch.no_grad():
         logits_LV = plain.model(**whole).logits[0].float().log_softmax(-1)
     wanted = [float(logits_LV[place - 1, ids[place]]) for place in range(context, stop + 1)]
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.template.pad_id)
 
     def ours(images: list[Image]) -> list[float]:
         items = [assembled.transform(image) for image in images]
@@ -262,8 +262,8 @@ def _logprobs(assembled: Assembled, axes: dict[str, int]) -> torch.Tensor:
     whole = assembled.model.of_transformers
     assert isinstance(assembled.model, GenericVlm)
     model = GenericVlm(whole, assembled.model._by_token, assembled.model._joins, axes).eval()
-    layout = assembled.family.layout("Which plane?", "head", shapes=[size_of(JOINED[0])])
-    rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(JOINED))], pad_id=assembled.family.pad_id)
+    layout = assembled.template.layout("Which plane?", "head", shapes=[size_of(JOINED[0])])
+    rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(JOINED))], pad_id=assembled.template.pad_id)
     with torch.no_grad():
         read = model(rows, model.encode(assembled.transform.stack([assembled.transform(each) for each in JOINED])))
     ordered_T: torch.Tensor = read.logprobs_T[torch.argsort(read.sequence_T, stable=True)]

@@ -101,7 +101,7 @@ def _sums(assembled: Assembled, width: int, height: int) -> list[float]:
 
 
 def _sums_of(assembled: Assembled, media: Image | Video, shape: Shape) -> list[float]:
-    layouts = [assembled.family.layout("Which plane?", each, shapes=[shape]) for each in ("head", "abdomen")]
+    layouts = [assembled.template.layout("Which plane?", each, shapes=[shape]) for each in ("head", "abdomen")]
     with torch.no_grad():
         encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(media)]))
         found: list[float] = assembled.model(row_each(assembled, layouts, [0, 0]), encoded).sums(2).tolist()

@@ -1,4 +1,4 @@
-"""What the layouts of medtune's own parts share: all text around the media is plain text."""
+"""What the templates of medtune's own parts share: all text around the media is plain text."""
 
 from collections.abc import Sequence as Many
 from functools import lru_cache
@@ -11,10 +11,10 @@ from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder
 _CACHED = 65536
 
 
-class TextFamily:
-    """What families share that write everything around the media as plain text, also a control token that is spelt out.
+class TextTemplate:
+    """What templates share that write all around the media as plain text, also a control token that is spelt out.
 
-    Every media item has the same number of visual tokens. Each family sets `stop_ids` to the one token that ends an
+    Every media item has the same number of visual tokens. Each template sets `stop_ids` to the one token that ends an
     answer, which fills the shorter rows as well: padding is masked, so any id would do.
     """
 
@@ -53,7 +53,7 @@ class TextFamily:
     def _named(self, field: str) -> int:
         value = getattr(self._tokenizer, field)
         if value is None:
-            raise ValueError(f"the tokenizer names no {field}; this family needs one")
+            raise ValueError(f"the tokenizer names no {field}; this template needs one")
         return int(value)
 
     def shown(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:

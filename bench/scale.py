@@ -1,0 +1,165 @@
+"""Measures how CPU time and memory grow with the number of questions: preparing, scoring, comparing, the report.
+
+Each part runs in a process of its own, at a tenth of the questions and at all of them. The subject is the number of
+questions, by default 200,000. The release is made up, and its scans are tiny, so that the figures are those of the
+questions; both phases of the run that is compared and reported are written from made-up replies.
+"""
+
+import contextlib
+import io
+import json
+import math
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from bench.manifest import write_replies
+from bench.measuring.measured import Limit, Measured, peak_memory_gb
+from bench.measuring.subjects import Released, released
+from medtune.benchmarks import find_source
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
+from medtune.eval.comparing.gain import gain_between
+from medtune.eval.data_label import DataLabel
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.results.build import RunFacts, results_file, scores_file
+from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
+from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.trainer.commands.cli import main
+from medtune.version import __version__
+
+QUESTIONS = 200_000
+TENTH = 10
+MODEL = "nano_pocket_ct"
+GROWTH = 1.15
+"""The largest exponent of the growth of CPU time and memory: it takes sorting, and the noise of a shared machine."""
+CPU_MS = {"prepare": 1.0, "score": 1.0, "compare": 1.0, "report": 1.0}
+"""The most CPU time that each part may take for a question, in milliseconds."""
+GB_PER_MILLION = 8.0
+_PER_SCAN, _PER_ROW, _TRAIN_SHARE = 43, 2, 10
+
+
+class Spent(NamedTuple):
+    """The CPU seconds that a part took, and the largest memory of its process in GB."""
+
+    cpu_s: float
+    peak_gb: float
+
+
+def bench(subject: str | None) -> Measured:
+    """Returns the figures at `subject` questions, by default 200,000, and the growth from a tenth of them."""
+    return measured(released(None), int(subject or QUESTIONS))
+
+
+def measured(asked: Released, number: int) -> Measured:
+    """Returns the figures at a number of questions."""
+    few, many = (_all_parts(asked, each) for each in (number // TENTH, number))
+    limits: list[Limit] = []
+    for part, spent in many.items():
+        title = f"{part} {number} questions"
+        limits += (
+            Limit(f"{title}, CPU", spent.cpu_s, CPU_MS[part] * number / 1000, "s"),
+            Limit(f"{title}, peak memory", spent.peak_gb, 1 + GB_PER_MILLION * number / 1e6, "GB"),
+            Limit(f"{title}, growth of CPU time from {number // TENTH}", _growth(few[part], spent), GROWTH, "exponent"),
+        )
+    return Measured(f"{number} questions of {asked.name}", (), tuple(limits))
+
+
+def _growth(few: Spent, many: Spent) -> float:
+    return math.log(many.cpu_s / few.cpu_s, TENTH)
+
+
+def _all_parts(asked: Released, number: int) -> dict[str, Spent]:
+    items = max(number // _PER_SCAN, 2 * TENTH)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "raw").mkdir()
+        rows, test_items = number // _PER_ROW, items - items // _TRAIN_SHARE
+        asked.release.write(root / "raw", rows=rows, items=items, test_items=test_items)
+        parts: dict[str, Callable[[Released, Path], None]] = {
+            "prepare": _prepare,
+            "score": _score,
+            "compare": _compare,
+            "report": _report,
+        }
+        return {name: _alone(part, asked, root) for name, part in parts.items()}
+
+
+def _alone(part: Callable[[Released, Path], None], asked: Released, root: Path) -> Spent:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(spent_on, part.__name__, asked.name, root).result()
+
+
+def spent_on(part: str, benchmark: str, root: Path) -> Spent:
+    """Returns what one part takes in this process, but for the imports."""
+    os.environ["XDG_CONFIG_HOME"] = str(root / "config")
+    began = time.process_time()
+    with contextlib.redirect_stdout(io.StringIO()):
+        globals()[part](released(benchmark), root)
+    return Spent(time.process_time() - began, peak_memory_gb())
+
+
+def _prepare(asked: Released, root: Path) -> None:
+    source = find_source(asked.release.source)
+    prepare(source, benchmark=asked.name, root=root / "raw", out=root / "data")
+
+
+def _score(asked: Released, root: Path) -> None:
+    """Scores both phases of a run and writes its folder."""
+    prepared = open_prepared(root / "data")
+    run = root / "run"
+    label = DataLabel(provenance="synthetic", prompts="ours", stands_for_patient="scan")
+    scores = {name: _phase(asked, root, run / name) for name in ("zero_shot", "final")}
+    gain = gain_between(scores["zero_shot"], scores["final"], asked.benchmark)
+    used = UsedProtocol(temperature=0.0, repeats=1, condition_repeats={}, max_new_tokens=64)
+    facts = RunFacts(recipe="scale", data_hash=prepared.data_hash, label=label, protocol=ProtocolFacts(used=used))
+    found = results_file(scores, gain, asked.benchmark, benchmark_name=asked.name, model=MODEL, facts=facts)
+    write_document(run / "results.json", found)
+    for name, phase in scores.items():
+        write_document(run / name / "scores.json", scores_file(phase, label))
+    recipe = {
+        "data": {"benchmark": asked.name, "root": str(root / "data")},
+        "model": {"name": MODEL},
+        "train": {"max_steps": 2},
+        "eval": {"split": "test"},
+    }
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    told = {"command": ["medtune", "run"], "medtune": __version__, "devices": ["cpu"], "packages": {}}
+    environment = {**told, "recipe": facts.recipe, "data_hash": facts.data_hash, **label.facts()}
+    (run / "environment.json").write_text(json.dumps(environment), "utf-8")
+    (run / "weights.json").write_text("{}", "utf-8")
+    (run / "metrics.csv").write_text("step,phase,name,value\n1,train,loss,2\n2,train,loss,1\n", "utf-8")
+
+
+def _compare(asked: Released, root: Path) -> None:
+    _command("compare", root / "run", "--predictions", root / "run" / "zero_shot" / "predictions.jsonl")
+
+
+def _report(asked: Released, root: Path) -> None:
+    _command("report", root / "run")
+
+
+def _command(*words: object) -> None:
+    if status := main([str(word) for word in words]):
+        raise RuntimeError(f"medtune {words[0]} ended with {status}")
+
+
+def _phase(asked: Released, root: Path, folder: Path) -> PhaseScores:
+    """Writes the answers of a phase, of which those after training are right more often, and returns their scores."""
+    prepared = open_prepared(root / "data")
+    questions = prepared.questions("test")
+    folder.mkdir(parents=True)
+    path = folder / "predictions.jsonl"
+    write_replies(questions if folder.name == "zero_shot" else questions[1:], path)
+    read = read_predictions(path)
+    write_parsed(folder / "parsed.jsonl", questions, read, asked.benchmark)
+    return score_phase(questions, read, asked.benchmark, train=prepared.questions("train"))
