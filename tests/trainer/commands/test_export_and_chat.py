@@ -10,6 +10,7 @@ from typing import Any
 import PIL.Image
 import pytest
 from huggingface_hub import ModelCard
+from transformers.utils import logging
 
 import medtune
 from medtune.data.prepared.read import open_prepared
@@ -43,9 +44,15 @@ def answers(folder: Path) -> dict[str, list[float]]:
     return {line["question_id"]: line["option_logprobs"] for line in lines}
 
 
-def test_an_exported_run_evaluates_as_the_run_did(run: Path, prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
+def test_an_exported_run_evaluates_as_the_run_did(
+    run: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
     out = tmp_path / "model"
-    assert f"model.weights={out}" in shown(main(["export", str(run), "--out", str(out)]))
+    logging.enable_progress_bar()
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert f"model.weights={out}" in said.out
+    assert said.err == ""
     again = tmp_path / "again"
     settings = (f"model.weights={out}", "eval.readings=[likelihood]", "eval.conditions=[image]")
     assert Nano(prepared_tiny).here("eval", again, *settings) == 0
