@@ -10,7 +10,7 @@ from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
-from medtune.data.prepared.manifest import MANIFEST, REJECTS, first_rejects, read_manifest, rejects_table
+from medtune.data.prepared.manifest import MANIFEST, REJECTS, Manifest, first_rejects, read_manifest, rejects_table
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.splits import TEST_ONLY
 from medtune.data.prepared.work.processes import usable_cores
@@ -215,13 +215,7 @@ def _processes(asked: int) -> int:
 
 
 def _prepare_folder(options: argparse.Namespace, source: Source, processes: int) -> int:
-    before = read_manifest(options.out) if (options.out / MANIFEST).is_file() else None
-    if before:
-        print(
-            f"{options.out}: holds a prepared folder ({before.benchmark}, data hash {before.data_hash[:16]}), which is "
-            "replaced once the new one is finished",
-            file=sys.stderr,
-        )
+    before = _folder_before(options.out)
     prepared = prepare(
         source,
         benchmark=options.benchmark,
@@ -279,6 +273,19 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
+
+
+def _folder_before(out: Path) -> Manifest | None:
+    """Says that a prepared folder will be replaced, and returns its manifest; None where none can be read."""
+    if not (out / MANIFEST).is_file():
+        return None
+    try:
+        before = read_manifest(out)
+        said = f"{before.benchmark}, data hash {before.data_hash[:16]}"
+    except ValueError:
+        before, said = None, "damaged, or of another version"
+    print(f"{out}: holds a prepared folder ({said}), which is replaced once the new one is finished", file=sys.stderr)
+    return before
 
 
 def _several(unit: str) -> str:

@@ -99,6 +99,9 @@ def test_a_prepared_folder_is_not_replaced_without_a_word(tmp_path: Path, capsys
     assert f"data hash {before}, the same as before" in said.out
     assert main([*command, "--limit", "9"]) == 0
     assert f"replaced {before}: runs on those data no longer find them here" in capsys.readouterr().out
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    assert main(command) == 0
+    assert "holds a prepared folder (damaged, or of another version), which is replaced" in capsys.readouterr().err
 
 
 def test_above_the_share_nothing_is_written_but_the_rejects(tmp_path: Path) -> None:
