@@ -15,6 +15,12 @@ from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe, Stage
 
+_COLUMNS = {
+    "part": 12, "mode": 12, "lr": 9, "parameters": 14, "trainable": 12, "share": 9, "LoRA modules": 14,
+    "stored in": 11, "learns in": 11,
+}  # fmt: skip
+"""The columns of `part_table` and their least widths; the first two are words."""
+
 MEASURED: Mapping[str, bool] = {
     "loss": False,
     "token_accuracy": True,
@@ -146,13 +152,6 @@ def check_early_stopping(recipe: Recipe, benchmark: Benchmark) -> None:
             f"are validated every {recipe.eval.every_steps} steps (eval.every_steps): training could never stop "
             "early. Validate more often, or leave train.early_stopping out"
         )
-
-
-_COLUMNS = {
-    "part": 12, "mode": 12, "lr": 9, "parameters": 14, "trainable": 12, "share": 9, "LoRA modules": 14,
-    "stored in": 11, "learns in": 11,
-}  # fmt: skip
-"""The columns of `part_table` and their least widths; the first two are words."""
 
 
 def part_table(rows: Sequence[PartRow]) -> str:
