@@ -2,7 +2,8 @@
 
 Each part runs in a process of its own, at a tenth of the questions and at all of them. The subject is the number of
 questions, by default 200,000. The release is made up, and its scans are tiny, so that the figures are those of the
-questions; both phases of the run that is compared and reported are written from made-up replies.
+questions; both phases of the run that is compared and reported are written from made-up replies. Opening maps the
+tables into memory, which is compared with reading every row and computing the hash again.
 """
 
 import contextlib
@@ -13,19 +14,21 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from bench.manifest import write_replies
-from bench.measuring.measured import Limit, Measured, peak_memory_gb
+from bench.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
 from bench.measuring.subjects import Released, released
 from medtune.benchmarks import find_source
-from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.manifest import MEDIA
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.tables import data_hash, map_table, read_media
 from medtune.data.prepared.write import prepare
+from medtune.data.types import SPLITS, Question
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import read_predictions
@@ -39,13 +42,23 @@ from medtune.version import __version__
 
 QUESTIONS = 200_000
 TENTH = 10
+FEWEST_SCANS = 12
+OPENING_TARGET = 10.0
 MODEL = "nano_pocket_ct"
 GROWTH = 1.15
 """The largest exponent of the growth of CPU time and memory: it takes sorting, and the noise of a shared machine."""
-CPU_MS = {"prepare": 1.0, "score": 1.0, "compare": 1.0, "report": 1.0}
-"""The most CPU time that each part may take for a question, in milliseconds."""
+CPU_MS = {"prepare": 1.0, "score": 2.0, "compare": 1.0, "report": 1.0}
+"""The most CPU time that each part may take for a question, in milliseconds; both phases are scored."""
 GB_PER_MILLION = 8.0
-_PER_SCAN, _PER_ROW, _TRAIN_SHARE = 43, 2, 10
+_PER_SCAN, _PER_ROW, _TRAIN_SHARE, _FEWEST_TRAIN = 43, 2, 10, 3
+
+
+class Opened(NamedTuple):
+    """The seconds of opening a prepared folder and of reading all of it, and whether both found the same."""
+
+    quick_s: float
+    plain_s: float
+    is_same: bool
 
 
 class Spent(NamedTuple):
@@ -62,7 +75,7 @@ def bench(subject: str | None) -> Measured:
 
 def measured(asked: Released, number: int) -> Measured:
     """Returns the figures at a number of questions."""
-    few, many = (_all_parts(asked, each) for each in (number // TENTH, number))
+    (few, _), (many, opened) = (_all_parts(asked, each) for each in (number // TENTH, number))
     limits: list[Limit] = []
     for part, spent in many.items():
         title = f"{part} {number} questions"
@@ -71,19 +84,29 @@ def measured(asked: Released, number: int) -> Measured:
             Limit(f"{title}, peak memory", spent.peak_gb, 1 + GB_PER_MILLION * number / 1e6, "GB"),
             Limit(f"{title}, growth of CPU time from {number // TENTH}", _growth(few[part], spent), GROWTH, "exponent"),
         )
-    return Measured(f"{number} questions of {asked.name}", (), tuple(limits))
+    ways = TwoWays(
+        title=f"opening {number} questions",
+        quick="tables mapped into memory",
+        plain="every row read and hashed",
+        quick_s=opened.quick_s,
+        plain_s=opened.plain_s,
+        apart=0.0 if opened.is_same else math.inf,
+        tolerance=0.0,
+        target=OPENING_TARGET,
+    )
+    return Measured(f"{number} questions of {asked.name}", (ways,), tuple(limits))
 
 
 def _growth(few: Spent, many: Spent) -> float:
     return math.log(many.cpu_s / few.cpu_s, TENTH)
 
 
-def _all_parts(asked: Released, number: int) -> dict[str, Spent]:
-    items = max(number // _PER_SCAN, 2 * TENTH)
+def _all_parts(asked: Released, number: int) -> tuple[dict[str, Spent], Opened]:
+    items = max(number // _PER_SCAN, FEWEST_SCANS)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "raw").mkdir()
-        rows, test_items = number // _PER_ROW, items - items // _TRAIN_SHARE
+        rows, test_items = number // _PER_ROW, items - max(items // _TRAIN_SHARE, _FEWEST_TRAIN)
         asked.release.write(root / "raw", rows=rows, items=items, test_items=test_items)
         parts: dict[str, Callable[[Released, Path], None]] = {
             "prepare": _prepare,
@@ -91,7 +114,7 @@ def _all_parts(asked: Released, number: int) -> dict[str, Spent]:
             "compare": _compare,
             "report": _report,
         }
-        return {name: _alone(part, asked, root) for name, part in parts.items()}
+        return {name: _alone(part, asked, root) for name, part in parts.items()}, _opened(root / "data", number)
 
 
 def _alone(part: Callable[[Released, Path], None], asked: Released, root: Path) -> Spent:
@@ -106,6 +129,13 @@ def spent_on(part: str, benchmark: str, root: Path) -> Spent:
     with contextlib.redirect_stdout(io.StringIO()):
         globals()[part](released(benchmark), root)
     return Spent(time.process_time() - began, peak_memory_gb())
+
+
+def _opened(folder: Path, number: int) -> Opened:
+    opened, quick_s = timed(lambda: open_prepared(folder))
+    read, plain_s = timed(lambda: _hashed_anew(opened))
+    num_questions = sum(map(opened.num_questions, SPLITS))
+    return Opened(quick_s, plain_s, read == opened.data_hash and num_questions == number // _PER_ROW * _PER_ROW)
 
 
 def _prepare(asked: Released, root: Path) -> None:
@@ -163,3 +193,19 @@ def _phase(asked: Released, root: Path, folder: Path) -> PhaseScores:
     read = read_predictions(path)
     write_parsed(folder / "parsed.jsonl", questions, read, asked.benchmark)
     return score_phase(questions, read, asked.benchmark, train=prepared.questions("train"))
+
+
+def write_replies(asked: Sequence[Question], path: Path) -> None:
+    """Writes a made-up reply to each question to the file: of three replies, two are right and one is other words."""
+    with path.open("w", encoding="utf-8") as file:
+        for number, question in enumerate(asked):
+            options = question.options
+            right = "ABCD"[options.index(question.answer)] if question.answer_kind == "choice" else question.answer
+            text = right if number % 3 else f"The answer is {options[0] if options else 12.5}."
+            file.write(json.dumps({"question_id": question.id, "text": text}) + "\n")
+
+
+def _hashed_anew(opened: Prepared) -> str:
+    questions = [question for split in SPLITS for question in opened.questions(split)]
+    media = list(read_media(map_table(opened.root / MEDIA)))
+    return data_hash(questions, media)

@@ -15,7 +15,7 @@ from bench.measuring.peer_job import LR, TUNING, WEIGHT_DECAY, Trainable, groups
 from bench.measuring.peer_process import working
 from bench.measuring.unmixed import unmixed
 from medtune.data.types import MediaGroup
-from medtune.models.kept_features import KeptFeatures
+from medtune.models.features.kept_features import KeptFeatures
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatches, loader
 from medtune.trainer.training.lightning_module import FineTuning

@@ -15,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Media, MediaKind, MediaRef, Sampling
-from medtune.models.kept_features import Kept, KeptFeatures
+from medtune.models.features.kept_features import Kept, KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import Template
 from medtune.models.sequence.packing import PackedRows, PromptRows

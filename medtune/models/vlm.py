@@ -18,7 +18,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, Reading
-from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named
+from medtune.models.features.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named
 from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
@@ -93,8 +93,11 @@ class VisionLanguageModel(Model):
         state = list(chain(self.vision.named_parameters(), self.vision.named_buffers()))
         digest = self._digest.of(state)
         names = [named(digest, each) for each in pixels_MCHW]
-        found = self.kept.read(names, lambda place: self.made(pixels_MCHW[place : place + 1])[0])
-        return torch.stack([placed(features_ND, state[0][1].device) for (features_ND,) in found])
+        device, outlives = state[0][1].device, not any(weight.requires_grad for _, weight in state)
+        found = self.kept.read(
+            names, lambda place: self.made(pixels_MCHW[place : place + 1])[0], device=device, outlives=outlives
+        )
+        return torch.stack([placed(features_ND, device) for (features_ND,) in found])
 
     def made(self, pixels_MCHW: Tensor) -> list[Kept]:
         return [(features_ND,) for features_ND in self.vision(self._at_the_tower(pixels_MCHW))]

@@ -29,7 +29,7 @@ FREE: Mapping[str, tuple[str, ...]] = {
         "strategy", "devices", "nodes", "timeout_minutes", "save_every_steps", "save_every_minutes", "micro_batch_size",
         "micro_batch_tokens", "deterministic", "gradient_checkpointing",
     ),
-    "data": ("workers", "cache", "features_gb"),
+    "data": ("workers", "cache", "features_gb", "features_dir"),
     "eval": ("batch_size", "batch_tokens"),
     "log": tuple(field.name for field in dataclasses.fields(LogBlock)),
 }  # fmt: skip
@@ -128,8 +128,8 @@ def asked_hash(recipe: Recipe) -> str:
     for where, block in (("train", recipe.train), *stages):
         usual = tuple(f"{where}.{name}." for name in _LATER if getattr(block, name) == type(getattr(block, name))())
         fields = {name: value for name, value in fields.items() if not name.startswith(usual)}
-    # It came later too, and decides no result.
-    del fields["data.features_gb"]
+    # They came later too, and decide no result.
+    del fields["data.features_gb"], fields["data.features_dir"]
     said = json.dumps(fields | {f"model.{name}": found for name, found in held.items()}, sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

@@ -34,6 +34,7 @@ def test_a_machine_without_a_gpu_is_told_what_it_can_run(monkeypatch: pytest.Mon
         bench(None)
 
 
+@pytest.mark.soak
 def test_a_picture_has_the_pixels_that_the_recipe_allows(tmp_path: Path) -> None:
     (group,) = one_item(first_simulated("image"), tmp_path)
     assert image_size(group.media[0].path) == PICTURE_PX

@@ -5,6 +5,7 @@ from bench.long_media import measured
 from tests.bench.measuring.leaking import let_branches_see_each_other
 
 
+@pytest.mark.soak
 def test_both_ways_give_the_same_and_a_leak_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     (ways,) = measured([32], questions=6, runs=1).ways
     assert ways.agree

@@ -22,6 +22,7 @@ def test_it_runs_on_one_thing_alone() -> None:
         rewards.bench("pocket")
 
 
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore")
 def test_given_draws_have_the_gradient_of_drawing_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The parity with TRL learns from given tokens; here these are the ones that medtune draws itself."""

@@ -6,9 +6,10 @@ from bench.score import made_up, measured
 from medtune.benchmarks import find_benchmark, names
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.column_sums import Recomputed
+from tests.soak import in_suites
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", in_suites(names(), plain=("busi",)))
 def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
     found = measured(name, number=430, compared=129)
     (ways,) = found.ways

@@ -111,6 +111,7 @@ def test_apart_from_the_published_columns_ours_has_a_table_of_its_own() -> None:
             assert "rank" not in table.columns or all(not str(row[0]).startswith("ours") for row in table.rows)
 
 
+@pytest.mark.slow
 def test_the_whole_benchmark_is_ranked() -> None:
     u2 = find_benchmark("u2_bench")
     found = _scored(u2, _whole_u2(), unlike_published="")

@@ -33,8 +33,12 @@ from medtune.trainer.contracts.of_models import TWIN, OpenedFamily, other_tensor
 from medtune.trainer.contracts.of_recipes import METRICS, OPTIONS, out_of_range, reply
 from medtune.trainer.recipe.read import find_recipe
 from tests.examples import OF_SOURCES
+from tests.soak import in_suites
 
 BUSI = find_benchmark("busi")
+LIKELIHOODS = of_models.its_answers_are_as_likely_as_transformers_says
+SIMULATED = ("ct_phantom", "fetal_phantom", "fetal_sweep")
+IN_PARTS = (catalog.SOURCES, FAMILIES)
 MEDTUNE = Path(medtune.__file__).parent
 ALL = catalog.names(catalog.MODELS)
 NAMES = [name for name in ALL if isinstance(any_entry(name), ZooEntry)]
@@ -43,16 +47,39 @@ ROWS = st.lists(
 )
 
 
+EXTENSIONS = [(kind, name) for kind in catalog.KINDS.values() if kind not in IN_PARTS for name in catalog.names(kind)]
+
+
+def in_full_size(kind: Kind, name: str) -> bool:
+    """Returns whether a contract plans a model of billions of weights; the twins' and the small ones' are plain."""
+    if kind is catalog.MODELS:
+        return name in NAMES and zoo_entry(name).hub is not None
+    return kind is catalog.RECIPES and not name.startswith(("nano", "pocket"))
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in catalog.KINDS.values() if kind is not catalog.SOURCES for name in catalog.names(kind)],
+    in_suites(EXTENSIONS, plain=[each for each in EXTENSIONS if not in_full_size(*each)], slow=EXTENSIONS),
     ids=lambda each: each.name if isinstance(each, Kind) else each,
 )
 def test_extension_keeps_its_contract(kind: Kind, name: str) -> None:
     assert list(contract_of(kind)(name)) == []
 
 
-@pytest.fixture(scope="module", params=catalog.names(catalog.SOURCES))
+@pytest.mark.parametrize("name", catalog.names(FAMILIES))
+def test_family_keeps_its_contract(name: str) -> None:
+    """Its likelihoods are compared in tests/models/proof/test_proof.py, on more media."""
+    with of_models.FAMILIES.opened(name) as found:
+        checks = [each for each in of_models.FAMILIES.checks if each is not LIKELIHOODS]
+        assert [complaint for check in checks for complaint in check(found)] == []
+
+
+@pytest.fixture(
+    scope="module",
+    params=in_suites(
+        catalog.names(catalog.SOURCES), plain={*catalog.names(catalog.SOURCES)} - {*SIMULATED}, slow=SIMULATED
+    ),
+)
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))

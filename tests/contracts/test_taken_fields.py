@@ -10,7 +10,7 @@ from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.trainer.commands.validate import validate
 from medtune.trainer.recipe.read import read_recipe
-from tests.models.twins import EVERY_TWIN, MODELS
+from tests.models.twins import MODELS, kinds_then_all
 
 VALUES: dict[str, Any] = {
     "weights": "nowhere", "revision": "v1", "adapter": "nowhere", "video_max_pixels": 200704,
@@ -48,7 +48,7 @@ def test_other_fields_are_refused_with_and_without_weights(name: str, tmp_path: 
             validate(replace(recipe, model=block), weights=False)
 
 
-@pytest.mark.parametrize("name", EVERY_TWIN)
+@kinds_then_all
 def test_a_twin_is_assembled_with_every_field_that_it_takes(name: str) -> None:
     for field in sorted(set(MODELS[name].takes) - {"weights", "language", "revision"}):
         loading = Loading(**{field: value_of(name, field)})

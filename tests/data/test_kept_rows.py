@@ -59,6 +59,7 @@ def test_texts_that_come_again_are_found_in_their_order() -> None:
 MOST_BYTES = 200
 
 
+@pytest.mark.slow
 def test_memory_of_prepare_hardly_grows_with_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is done for so many rows at once is done for few here, so that it is the same for both tables.
     monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 100)

@@ -1,5 +1,6 @@
 """What frozen parts make of a picture is made once, and everything that is read from it stays the same."""
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.models.contract import Assembled
-from medtune.models.kept_features import Kept, KeptFeatures
+from medtune.models.features.feature_files import FeatureFiles
+from medtune.models.features.kept_features import Kept, KeptFeatures
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
 from tests.models.twins import fresh, layout, row_each, shown
@@ -133,7 +135,7 @@ def _in_store(store: KeptFeatures, *keys: int) -> list[int]:
         made.append(keys[place])
         return (torch.full((1,), float(keys[place])),)
 
-    found = store.read([bytes([key]) for key in keys], make)
+    found = store.read([bytes([key]) for key in keys], make, device=torch.device("cpu"), outlives=True)
     assert [float(each) for (each,) in found] == list(map(float, keys))
     return made
 
@@ -168,3 +170,37 @@ def _made_type(assembled: Assembled) -> torch.dtype:
     assert torch.equal(encoded.tokens[0], again.tokens[0])
     found: torch.dtype = again.tokens[0].dtype
     return found
+
+
+def test_files_serve_other_runs_and_what_the_memory_does_not_hold(tmp_path: Path) -> None:
+    files = FeatureFiles(tmp_path / "features")
+    assert _in_store(KeptFeatures(8, files), 1, 2, 3) == [1, 2, 3]
+    assert _in_store(KeptFeatures(0, files), 3, 2, 1, 4) == [4], "another run, with no memory for them"
+
+
+def test_a_damaged_file_is_made_anew_and_so_are_those_of_weights_that_learn(tmp_path: Path) -> None:
+    files = FeatureFiles(tmp_path)
+    _in_store(KeptFeatures(0, files), 1, 2)
+    first, second = sorted(tmp_path.rglob("*.safetensors"))
+    content = bytearray(first.read_bytes())
+    content[-1] ^= 1
+    first.write_bytes(content)
+    second.write_bytes(second.read_bytes()[:-2])
+    assert _in_store(KeptFeatures(0, files), 1, 2) == [1, 2]
+    assert _in_store(KeptFeatures(0, files), 1, 2) == []
+    made = (torch.ones(1),)
+    KeptFeatures(0, files).read([b"learns"], lambda _: made, device=torch.device("cpu"), outlives=False)
+    assert len([*tmp_path.rglob("*.*")]) == 2, "neither a file of weights that learn nor a half-written one"
+
+
+def test_a_folder_that_takes_no_more_says_so_once_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert _in_store(KeptFeatures(0, FeatureFiles(tmp_path)), 1, 2) == [1, 2]
+    said = capsys.readouterr().err
+    assert said.count("takes no more (No space left on device)") == 1
+    assert not [*tmp_path.rglob("*.safetensors*")]

@@ -249,6 +249,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_in_the_middle_is_not_kept_by_those_that_wait() -> None:
     done = subprocess.run([sys.executable, "-c", LEFT], cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (3, "0\n"), done.stderr

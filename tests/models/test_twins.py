@@ -11,18 +11,20 @@ from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.weights.loading_options import Loading
 from tests.models import test_vlm
-from tests.models.transformers_vlm import test_parity
+from tests.models.proof import test_proof
 from tests.models.twins import MODELS, TWINS, expanded
 
 
 def _names_of(test: Callable[..., None]) -> set[str]:
-    """Returns the names of the twins that a test is parametrised with."""
+    """Returns the names that a test is parametrised with."""
     marks: list[pytest.Mark] = test.pytestmark  # type: ignore[attr-defined]
-    return {name for mark in marks if mark.args[0] == "name" for name in mark.args[1]}
+    cases = [case for mark in marks if mark.args[0] == "name" for case in mark.args[1]]
+    return {case if isinstance(case, str) else case.values[0] for case in cases}
 
 
 def _without_parity(twins: Collection[str]) -> set[str]:
-    checked = _names_of(test_parity.test_logits_equal_transformers_own_forward)
+    checked = {f"nano_{name}" for name in _names_of(test_proof.test_answers_are_those_of_plain_transformers)}
+    checked |= _names_of(test_proof.test_another_twin_passes)
     checked |= _names_of(test_vlm.test_logits_equal_transformers_own_forward)
     return set(twins) - checked
 

@@ -5,7 +5,7 @@ Names are abbreviated as in a shell: `layers.{0,1}.mlp.{up,down}_proj` stands fo
 
 from dataclasses import dataclass, replace
 
-from medtune.data.media.volumes.transforms.organ_crop import POCKET
+from medtune.data.media.volumes.transforms.pocket import POCKET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,19 +10,21 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from medtune.data import catalog
 from medtune.data.types import Image, Size, Video
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
-from medtune.models.attention import END, PADDING, PLACE, RANK
+from medtune.models.attention import END
 from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from tests.models.twin_facts import FACTS, Twin
+from tests.soak import in_suites
 
 
 def all_seen(rows: PackedRows) -> PackedRows:
@@ -39,14 +41,6 @@ def leaking(rows: PackedRows, place: int) -> PackedRows:
     return rows._replace(columns_BCL=columns_BCL, is_plain=False)
 
 
-def without(rows: PackedRows, place: int, *, as_padding: bool = False) -> PackedRows:
-    """Returns rows in which no other token sees the one at a place; `as_padding` is for models without columns."""
-    columns_BCL = rows.columns_BCL.clone()
-    columns_BCL[:, END, place] = columns_BCL[:, RANK, place] + 1
-    columns_BCL[:, PLACE, place] = PADDING
-    return rows._replace(columns_BCL=columns_BCL, is_plain=as_padding)
-
-
 def moved(rows: PackedRows) -> PackedRows:
     """Returns rows in which each second token is one position further on, on every axis."""
     shift_L = torch.arange(rows.ids_BL.shape[1]) % 2
@@ -60,6 +54,11 @@ _ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
 MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
 TWINS = {name: FACTS[name] for name, each in MODELS.items() if each.twin}
 EVERY_TWIN = tuple(TWINS)
+ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
+each_twin = pytest.mark.parametrize("name", in_suites(EVERY_TWIN, plain=ONE_OF_EACH_KIND, slow=EVERY_TWIN))
+"""All of them, of which `make test` takes one of each kind and `make test-slow` the others."""
+kinds_then_all = pytest.mark.parametrize("name", in_suites(EVERY_TWIN, plain=ONE_OF_EACH_KIND))
+"""One of each kind, and in the soak all: for what holds of a number format or a field, whatever the model."""
 OF_TRANSFORMERS = tuple(name for name in TWINS if MODELS[name].family is not None)
 OF_THREE_MODULES = tuple(name for name in TWINS if MODELS[name].family is None)
 OF_VOLUMES = tuple(name for name, each in TWINS.items() if each.volume is not None)

@@ -38,7 +38,8 @@ from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.construction.oracle import oracle
 from medtune.benchmarks.ctlesionvqa.paper_tables import REPEATS, missing, references
 from medtune.benchmarks.ctlesionvqa.published_tables import published_tables
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.kit_results import result_rows
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, is_v2, subtype
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
 from medtune.benchmarks.ctlesionvqa.v2_board import v2_board

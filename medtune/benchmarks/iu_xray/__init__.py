@@ -9,16 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from medtune.benchmarks import example, published
 from medtune.benchmarks.iu_xray.constant_reports import constant_reports
-from medtune.benchmarks.iu_xray.rules import (
-    FINDINGS,
-    IMPRESSION,
-    REPORT,
-    RULES,
-    TASK_OF,
-    by_r2gen,
-    metrics,
-    parse_report,
-)
+from medtune.benchmarks.iu_xray.kit_rules import RULES, TASK_OF, by_r2gen
+from medtune.benchmarks.iu_xray.reports import FINDINGS, IMPRESSION, REPORT, metrics, parse_report
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
 from medtune.benchmarks.medical_kits import choice_rules
 from medtune.data.media.augment import Change

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from medtune.benchmarks.iu_xray.rules import FINDINGS, IMPRESSION, REPORT
+from medtune.benchmarks.iu_xray.reports import FINDINGS, IMPRESSION, REPORT
 from medtune.data.raw.source import Place, Reject, SourceTable, missing_media, read_rows
 from medtune.data.types import MediaRef, Question, Split
 

@@ -11,13 +11,8 @@ letter of an option that stands alone in a reply is the answer.
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py:68-132, utils/PMC_VQA/PMC_VQA.py:45-47,
 utils/OmniMedVQA/OmniMedVQA.py:93-102 and utils/MedXpertQA/MedXpertQA.py:52-57; three forks have the same rule.
 TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) and eval/main.py:165-185; its README warns that
-the rule does not fit models that reason at length, such as QVQ and R1.
-
-MedEvalKit's prompts, the plain variant, which asks for no reasoning.
-
-The kit uses the same prompts for all sets; which of them asks a question is decided by each set's own file of the kit.
-
-Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/question_formats.py.
+the rule does not fit models that reason at length, such as QVQ and R1. MedEvalKit's prompts, the same for all sets, are
+those of its plain variant, which asks for no reasoning: utils/question_formats.py.
 """
 
 import difflib
@@ -27,7 +22,7 @@ from dataclasses import replace
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits.medevalkit_sets import answer_part, tagged
+from medtune.benchmarks.medical_kits.medevalkit_answer import answer_part, tagged
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.asking.official_prompts import OfficialPrompts

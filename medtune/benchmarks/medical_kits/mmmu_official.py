@@ -2,21 +2,17 @@
 
 A reply from which no letter can be read is scored by chance: the official code draws one of the letters. These
 functions say `RANDOM` in its place. MedEvalKit takes the same rules for letters on the content of answer tags or of a
-box.
+box. By lmms-eval's rules, letters need no blank in front of them, and open answers are never right.
 
 Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/utils/eval_utils.py:10-220; alibaba-damo-academy/MedEvalKit@9b12e3b,
-utils/MMMU/eval_utils.py:10-69.
-
-lmms-eval's rules for MMMU, whose letters need no blank in front of them, and whose open answers are never right.
-
-Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py:16-68 and
-lmms_eval/tasks/mmmu/utils.py:176-195, 293-360.
+utils/MMMU/eval_utils.py:10-69; EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py:16-68
+and lmms_eval/tasks/mmmu/utils.py:176-195, 293-360.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from medtune.benchmarks.medical_kits.medevalkit_sets import boxed, tagged
+from medtune.benchmarks.medical_kits.medevalkit_answer import boxed, tagged
 
 RANDOM = "random"
 """What stands for the letter that a rule would draw at random."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.hub_copies import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
@@ -24,8 +25,6 @@ from medtune.benchmarks.short_answers.released_answers import (
     ReleasedRow,
     answer_table,
     asked,
-    hub_form_table,
-    is_hub_copy,
     released_rows,
     tidy,
 )

@@ -13,7 +13,8 @@ from medtune.benchmarks import example
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.judging import judge_task
-from medtune.benchmarks.rexsonovqa.official_report import official_option, official_prompts
+from medtune.benchmarks.rexsonovqa.official_letter import official_option
+from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.benchmarks.rexsonovqa.published_tables import published_tables
 from medtune.benchmarks.rexsonovqa.result_files import result_rows
 from medtune.benchmarks.rexsonovqa.rubric import TYPES, is_rubric, rubric

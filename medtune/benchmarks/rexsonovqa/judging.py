@@ -6,7 +6,7 @@ can be read from the released evaluation script instead.
 Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
 """
 
-from medtune.benchmarks.rexsonovqa.official_report import read_judge_words
+from medtune.benchmarks.rexsonovqa.judge_words import read_judge_words
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, robust_verdict
 from medtune.data.types import Question
 from medtune.eval.judge import JudgeTask

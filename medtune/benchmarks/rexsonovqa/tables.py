@@ -12,7 +12,8 @@ from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.official_report import LETTERS, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_letter import LETTERS
+from medtune.benchmarks.rexsonovqa.official_report import report, report_tables
 from medtune.benchmarks.rexsonovqa.published_tables import (
     FIGURES,
     FREE_OUTCOMES,

@@ -1,18 +1,8 @@
 """The rules of other kits for short answers, as rows that stand beside medtune's own scores.
 
-lmms-eval's rule for SLAKE: equality after a normalisation that knows words for yes and no in two languages.
-
-Text in round brackets is removed. As single words only, 正常 (normal) is yes and 异常 (abnormal) is no, so that
-the reply 是 (yes) to the truth 正常 is right.
-
-Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py (normalize_answer).
-
-PathVQA's own functions: "exact match" is a precision of words, and only letters count.
-
-Digits and hyphens are deleted, so that "x-ray" is the word "xray" and "3" is empty. For a reply without letters the
-code returns a sentence in the place of a number, and its BLEU stops; here both are None.
-
-Source: UCSD-AI4H/PathVQA@dd51804, Evaluation script/evaluation_script.py and utils.py.
+Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py (normalize_answer);
+UCSD-AI4H/PathVQA@dd51804, Evaluation script/evaluation_script.py and utils.py; MedEvalKit and LLaVA-Med as
+`medical_kits` says.
 """
 
 import math
@@ -58,7 +48,10 @@ _LLAVA = "microsoft/LLaVA-Med@b9a98a7, llava/eval"
 
 
 def normalised(text: str) -> str:
-    """Returns a text as the kit compares it.
+    """Returns a text as lmms-eval's rule for SLAKE compares it, which knows words for yes and no in two languages.
+
+    Text in round brackets is removed. As single words only, 正常 (normal) is yes and 异常 (abnormal) is no, so that the
+    reply 是 (yes) to the truth 正常 is right.
 
     >>> [normalised(text) for text in ("Left-Lung (see image).", "是的。", "X-ray", "（left lung）")]
     ['left lung', 'yes', 'xray', '']
@@ -70,7 +63,7 @@ def normalised(text: str) -> str:
 
 
 def is_right(truth: str, reply: str) -> bool:
-    """Returns whether the kit counts a reply as right.
+    """Returns whether lmms-eval's rule for SLAKE counts a reply as right.
 
     >>> is_right("左侧", "左侧。"), is_right("Left", "The answer is left.")
     (True, False)
@@ -79,7 +72,10 @@ def is_right(truth: str, reply: str) -> bool:
 
 
 def exact_match(truth: str, reply: str) -> float | None:
-    """Returns the number of true words that the reply has, over the number of its words; None for one without letters.
+    """Returns PathVQA's "exact match": the number of true words that the reply has, over the number of its words.
+
+    Only letters count: digits and hyphens are deleted, so that "x-ray" is the word "xray" and "3" is empty. For a reply
+    without letters the code returns a sentence in the place of a number, and its BLEU stops; here both are None.
 
     >>> exact_match("left lung", "the left lung"), exact_match("3", "3")
     (0.6666666666666666, None)

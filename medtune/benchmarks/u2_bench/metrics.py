@@ -17,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from medtune.benchmarks.u2_bench.official.labels import scaled
-from medtune.benchmarks.u2_bench.parsers import VALID, reply_type, task_of
+from medtune.benchmarks.u2_bench.parsers import task_of
+from medtune.benchmarks.u2_bench.reply_types import VALID, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import (
     ALL_RANGES,
     CASES,

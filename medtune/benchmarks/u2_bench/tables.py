@@ -9,8 +9,9 @@ from medtune.benchmarks.u2_bench.metrics import METRICS, has_every_task, judge_t
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.organ_named import pairs
-from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
+from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2, published_table3
+from medtune.benchmarks.u2_bench.reply_types import KINDS, VALID, analysis, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
@@ -152,15 +153,15 @@ def _kinds(replies: Sequence[ParsedReply]) -> Table:
     printed = published("u2_bench")["error_shares_pct"]
     rows: list[tuple[Cell, ...]] = []
     for name, kinds in KINDS.items():
-        chosen = [reply_type(_text(row), row.question) for row in replies if family(row.question) == name]
+        chosen = [reply_type(_text(row), row.question) for row in replies if analysis(row.question) == name]
         for kind in kinds:
             share = 100 * chosen.count(kind) / len(chosen) if chosen else None
             rows.append(
                 (name, kind, printed[name].get("success" if name == "reports" and kind == VALID else kind), share)
             )
     return Table(
-        title="U2-Bench, appendix C.4: kinds of replies, % of each family",
-        columns=("family", "kind", "printed", "ours"),
+        title="U2-Bench, appendix C.4: kinds of replies, % of each analysis",
+        columns=("analysis", "kind", "printed", "ours"),
         rows=tuple(rows),
         notes=("Printed: one model that the paper does not name. Mistakes inside a report need a reader.",),
         digits=2,

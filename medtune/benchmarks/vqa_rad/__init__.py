@@ -17,6 +17,7 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.hub_copies import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
@@ -27,8 +28,6 @@ from medtune.benchmarks.short_answers.released_answers import (
     ReleasedRow,
     answer_table,
     asked,
-    hub_form_table,
-    is_hub_copy,
     is_released_as_closed,
     released_rows,
     tidy,

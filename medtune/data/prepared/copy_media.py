@@ -27,10 +27,11 @@ from medtune.data.media.stored_media import pixel_digest
 from medtune.data.media.videos.container import GIF_SUFFIX, VIDEO_SUFFIXES, check_frames, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, read_whole_frames, video_extent, write_video
+from medtune.data.media.volumes.formats.ctvit_encoding import ENCODING_SUFFIX as ENCODING
+from medtune.data.media.volumes.formats.ctvit_encoding import read_encoding
 from medtune.data.media.volumes.formats.nifti import check_nifti, without_texts, write_nifti
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRAY
-from medtune.data.media.volumes.formats.stored_volume import ENCODING_SUFFIX as ENCODING
-from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_encoding, write_volume
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content

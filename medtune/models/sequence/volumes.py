@@ -1,37 +1,4 @@
-"""Lays out a volume and a question for Merlin, with a mark before the answer, and for M3D-LaMed, as text alone.
-
-    [visual tokens] PROMPT###
-    ANSWER stop
-
-    BOS [visual tokens] QUESTION ANSWER EOS
-
-Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; BAAI-DCAI/M3D@63e72005, checked against
-tests/golden/m3d-sequence.json.
-
-Lays out scans and a question for RadFM, where scans may stand anywhere in the question and in the answer.
-
-    BOS QUESTION-with-scans ANSWER EOS
-
-A scan takes 34 places: 32 tokens of the resampler between a learned opening tag and a learned closing tag. By default
-one scan stands before the question.
-
-Source: chaoyi-wu/RadFM@9efba84c; checked against tests/golden/radfm-sequence.json.
-
-Lays out a volume and a question for CT-CHAT: Llama 3's turns, the volume first, a task token behind the question.
-
-    <|begin_of_text|>SYSTEM TURN
-    <|start_header_id|>user<|end_header_id|>
-
-    [visual tokens]
-    PROMPT <multiple_choice><|eot_id|><|start_header_id|>assistant<|end_header_id|>
-
-    ANSWER<|eot_id|>
-
-medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published code,
-or from the recipe (`medtune.models.weights.releases.release_folder`).
-
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
-"""
+"""The templates of models that read volumes: CT-CHAT, Merlin, M3D-LaMed and RadFM."""
 
 from __future__ import annotations
 
@@ -63,7 +30,21 @@ TOKENS_PER_SCAN = 34
 
 
 class CTChat(TextTemplate):
-    """Lays out one question for CT-CHAT."""
+    """Lays out a volume and a question for CT-CHAT: Llama 3's turns, the volume first, a task token at the end.
+
+        <|begin_of_text|>SYSTEM TURN
+        <|start_header_id|>user<|end_header_id|>
+
+        [visual tokens]
+        PROMPT <multiple_choice><|eot_id|><|start_header_id|>assistant<|end_header_id|>
+
+        ANSWER<|eot_id|>
+
+    medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published
+    code, or from the recipe (`medtune.models.weights.releases.release_folder`).
+
+    Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
+    """
 
     def __init__(
         self,
@@ -108,12 +89,17 @@ class CTChat(TextTemplate):
 
 
 class Merlin(TextTemplate):
-    """Lays out one question for Merlin's report model and for what is tuned from it.
+    """Lays out a volume and a question for Merlin's report model and what is tuned from it, a mark before the answer.
+
+        [visual tokens] PROMPT###
+        ANSWER stop
 
     Where the tokenizer has a token of its own for the mark, the mark is that token, as in the release.
 
     Attributes:
         stop_ids: The one token that ends an answer; the tokenizer's own end token where none is given.
+
+    Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7.
     """
 
     def __init__(
@@ -150,7 +136,12 @@ class Merlin(TextTemplate):
 
 
 class M3D(TextTemplate):
-    """Lays out one question for M3D-LaMed."""
+    """Lays out a volume and a question for M3D-LaMed, as text alone.
+
+        BOS [visual tokens] QUESTION ANSWER EOS
+
+    Source: BAAI-DCAI/M3D@63e72005, checked against tests/golden/m3d-sequence.json.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
         super().__init__(tokenizer, num_media_tokens)
@@ -182,7 +173,15 @@ class M3D(TextTemplate):
 
 
 class RadFM(TextTemplate):
-    """Lays out one question for RadFM."""
+    """Lays out scans and a question for RadFM, where scans may stand anywhere in the question and in the answer.
+
+        BOS QUESTION-with-scans ANSWER EOS
+
+    A scan takes 34 places: 32 tokens of the resampler between a learned opening tag and a learned closing tag. By
+    default one scan stands before the question.
+
+    Source: chaoyi-wu/RadFM@9efba84c; checked against tests/golden/radfm-sequence.json.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, tokens_per_scan: int = TOKENS_PER_SCAN) -> None:
         super().__init__(tokenizer, tokens_per_scan)

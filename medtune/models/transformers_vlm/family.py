@@ -22,7 +22,7 @@ from transformers import Cache, PreTrainedModel
 from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Video
 from medtune.models.attention import Carried, carried, sees
-from medtune.models.kept_features import Kept
+from medtune.models.features.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.sequence.builder import refuse_several
 from medtune.models.sequence.packing import ShownSpan

@@ -20,7 +20,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from medtune.models.attention import take_columns
 from medtune.models.contract import Encoded, Model, Reading, root_of
-from medtune.models.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named, on_device
+from medtune.models.features.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named, on_device
 from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
@@ -87,7 +87,13 @@ class TransformersVlm(Model):
         if not can_keep((p for _, p in weights), self.kept, self):
             return self._encoded(media)
         digest, device = self._digest.of([*weights, *self._encoding(nn.Module.named_buffers)]), weights[0][1].device
-        found = self.kept.read([named(digest, item) for item in media], lambda place: self.made([media[place]])[0])
+        outlives = not any(weight.requires_grad for _, weight in weights)
+        found = self.kept.read(
+            [named(digest, item) for item in media],
+            lambda place: self.made([media[place]])[0],
+            device=device,
+            outlives=outlives,
+        )
         return self._wiring.encoded.joined([on_device(each, device) for each in found])
 
     @torch.no_grad()

@@ -23,7 +23,7 @@ from transformers.vision_utils import (
     get_vision_window_index,
 )
 
-from medtune.models.kept_features import Kept
+from medtune.models.features.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, language_model
 from medtune.models.tuning.plan import PartName

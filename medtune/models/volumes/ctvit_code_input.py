@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from medtune.data.media.volumes.cache import Entry, VolumeCache
-from medtune.data.media.volumes.formats.stored_volume import KEY, read_encoding
+from medtune.data.media.volumes.formats.ctvit_encoding import KEY, read_encoding
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform

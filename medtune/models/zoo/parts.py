@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrain
 from medtune.data.catalog import nearest
 from medtune.data.media.volumes.axial_pictures import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
-from medtune.data.media.volumes.transforms.organ_crop import POCKET
+from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.models import smollm2
 from medtune.models.assemble import ZooEntry

@@ -13,7 +13,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
-from medtune.models.kept_features import KeptFeatures
+from medtune.models.features.kept_features import KeptFeatures
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
@@ -22,7 +22,7 @@ from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.begin import begin_or_resume
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
-from medtune.trainer.experiment.runnable import refuse_long_questions, refuse_unfit
+from medtune.trainer.experiment.runnable import feature_files, refuse_long_questions, refuse_unfit
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.plan.devices import GB
@@ -116,7 +116,7 @@ class Experiment:
     @cached_property
     def features(self) -> KeptFeatures:
         """The features that the towers of this run's models computed, which they share."""
-        return KeptFeatures(self.recipe.data.features_gb * GB)
+        return KeptFeatures(self.recipe.data.features_gb * GB, feature_files(self.recipe))
 
     def say(self, text: str) -> None:
         if self.rank == 0:

@@ -17,6 +17,7 @@ from medtune.data.types import MediaGroup, Prompt, Question, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
+from medtune.models.features.feature_files import FeatureFiles
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.quantize import quantize_language, resolved
@@ -47,9 +48,16 @@ def adapted_as_stages_say(recipe: Recipe, model: Model) -> tuple[str, ...]:
     return notes
 
 
+def feature_files(recipe: Recipe) -> FeatureFiles | None:
+    """Returns the files in which a recipe keeps features; None where it keeps them in memory alone."""
+    folder = recipe.data.features_dir
+    return None if folder is None else FeatureFiles(folder)
+
+
 def refuse_unfit(recipe: Recipe, *, training: bool) -> None:
-    """Refuses the fields of a recipe that its model does not take, and a tuning that does not fit it."""
+    """Refuses the fields of a recipe that its model or this machine does not take, and a tuning that does not fit."""
     check_losses(recipe)
+    feature_files(recipe)
     if recipe.model.endpoint is not None:
         return
     entry = zoo_entry(recipe.model.name, recipe.model.weights)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from medtune.data.types import MediaRef
 from medtune.models.contract import Model
-from medtune.models.kept_features import drops
+from medtune.models.features.kept_features import drops
 from medtune.trainer.experiment.open_data import OpenedData
+from medtune.trainer.experiment.runnable import feature_files
 from medtune.trainer.plan.devices import GB
 from medtune.trainer.plan.plan import Plan
 from medtune.trainer.recipe.schema import Recipe, Stage
@@ -19,7 +20,9 @@ def features_said(recipe: Recipe, model: Model, plan: Plan, data: OpenedData | N
     if why := why_not_kept(recipe, model):
         return [f"no picture's features are kept: {why}"]
     parts = " and ".join(model.kept_parts)
-    lines = [f"what {parts} make of a picture is kept in memory and named by weights, pixels and type"]
+    files = feature_files(recipe)
+    where = "in memory" if files is None else f"in memory and in {files.folder}"
+    lines = [f"what {parts} make of a picture is kept {where} and named by weights, pixels and type"]
     items = 0 if data is None else len(set(_media(data)))
     room = recipe.data.features_gb * GB
     if plan.feature_bytes:
@@ -29,6 +32,7 @@ def features_said(recipe: Recipe, model: Model, plan: Plan, data: OpenedData | N
         lines.append(
             f"{size_said(plan.feature_bytes)} each{known} data.features_gb {recipe.data.features_gb:g} for each device "
             f"holds {holds if items else f'{int(room // plan.feature_bytes):,}'}"
+            + ("" if files is None else "; the folder grows to all of them")
         )
     else:
         lines.append("their size is not counted: that takes weights, data and a machine to plan for (--devices)")
@@ -40,7 +44,7 @@ def features_said(recipe: Recipe, model: Model, plan: Plan, data: OpenedData | N
 
 def why_not_kept(recipe: Recipe, model: Model) -> str | None:
     """Returns the reason why a run keeps nothing in any phase; None where it keeps something."""
-    if not recipe.data.features_gb:
+    if not recipe.data.features_gb and recipe.data.features_dir is None:
         return "data.features_gb is 0"
     if not model.kept_parts:
         return "this model reads pictures within its own forward"
@@ -64,7 +68,7 @@ def why_not_in_training(recipe: Recipe, stage: Stage, model: Model, data: Opened
     steps = counted.stages[recipe.stages.index(stage)].steps
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
     groups = sum(len(member.groups) for member in mixture.members)
-    if steps * stage.batch_size <= groups:
+    if steps * stage.batch_size <= groups and recipe.data.features_dir is None:
         return f"{steps} steps of {stage.batch_size} groups show none of {groups:,} twice"
     return None
 

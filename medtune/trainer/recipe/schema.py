@@ -121,6 +121,9 @@ class DataBlock:
         features_gb: Memory, for each device, in which features of images are kept that frozen parts of the model made,
             so that later epochs and phases need not make them again; 0 keeps none. Changed images (`augment`) and what
             a part that learns makes are never kept.
+        features_dir: A folder that keeps such features in files as well, for what the memory does not hold and for
+            other runs with the same weights, pixels and type, such as those of a grid or of other seeds; None keeps
+            them in memory alone.
         folds: Number of folds of a cross-validation by patient, as `--folds` sets it: `medtune run` makes a run for
             each, which learns from the others, and pools their answers. None takes the folder's own splits.
         fold: The fold that this run is asked, from 1; `medtune run` sets it.
@@ -136,6 +139,7 @@ class DataBlock:
     augment: tuple[Change, ...] = ()
     cache: bool = True
     features_gb: NotNegative = 2.0
+    features_dir: Path | None = None
     folds: Annotated[int, Interval(ge=1, le=1000)] | None = None
     fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 

@@ -188,13 +188,14 @@ class QuestionData(pl.LightningDataModule):
         return min(epochs, math.inf if trainer.max_steps == -1 else trainer.max_steps)
 
     def _comes_again(self, plan: _TrainPlan) -> bool:
-        """Returns whether training shows the same pixels more than once, so that keeping features may pay."""
+        """Returns whether training, or another run, shows the same pixels again, so that keeping features may pay."""
         mixture = self._mixture
         if mixture.augment:
             return False
         drawn = self.num_steps() * len(plan.order.step_groups(0))
         is_split = self._opened.recipe.train.group_questions is not None
-        return is_split or drawn > sum(len(member.groups) for member in mixture.members)
+        outlives = self._opened.recipe.data.features_dir is not None
+        return is_split or outlives or drawn > sum(len(member.groups) for member in mixture.members)
 
     @cached_property
     def _mixture(self) -> Mixture:

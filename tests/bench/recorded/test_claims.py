@@ -57,7 +57,7 @@ def test_every_ratio_is_recorded(page: Path) -> None:
         "It is 3 times faster than before.",
         "It learnt 5.5 times as fast ([record](bench/full_size.json)).",
         "It takes twice as long.",
-        "Half the time of others, 22 times as fast as ours ([record](bench/manifest.json)).",
+        "Half the time of others, 22 times as fast as ours ([record](bench/scale.json)).",
         "It is 20 % faster.",
     ],
 )

@@ -241,6 +241,7 @@ def test_true_masks_answer_all_and_a_silent_model_none(prepared: Prepared, tmp_p
     assert "IMPRESSION" in table.column("structured report")[0].as_py()
 
 
+@pytest.mark.slow
 def test_worse_masks_answer_worse(
     prepared: Prepared, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen, compared, parse_report
+from medtune.benchmarks.iu_xray.kit_rules import by_medevalkit, by_r2gen
+from medtune.benchmarks.iu_xray.reports import compared, parse_report
 from medtune.data.types import Question
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.bertscore import BertModel, BertScore

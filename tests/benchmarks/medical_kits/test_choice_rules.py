@@ -85,6 +85,7 @@ def asked(options: Sequence[str], place: int) -> Question:
     return Question("q", "m", "Which?", tuple(options), options[place], "choice", "p")
 
 
+@pytest.mark.slow
 def test_every_option_of_real_rows_is_read_however_it_is_worded(shared_real: Path) -> None:
     rows = list(real_choices(shared_real))
     assert len(rows) == 43 + 145

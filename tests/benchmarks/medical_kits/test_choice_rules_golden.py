@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medtune.benchmarks.medical_kits import choice_rules, mmmu_official
-from medtune.benchmarks.medical_kits.medevalkit_sets import tagged
+from medtune.benchmarks.medical_kits.medevalkit_answer import tagged
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from tests.eval.golden import close, recorded
 

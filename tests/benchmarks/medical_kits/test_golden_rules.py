@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks.iu_xray import rules
+from medtune.benchmarks.iu_xray import kit_rules as report_rules
 from medtune.benchmarks.medical_kits import llava_med, medevalkit_sets
-from medtune.benchmarks.medical_kits.medevalkit_sets import (
-    CountRow,
-    SetRow,
-    answer_part,
-    counted_by_type,
-    is_right_word,
-    is_right_yes_no,
-)
+from medtune.benchmarks.medical_kits.medevalkit_answer import answer_part
+from medtune.benchmarks.medical_kits.medevalkit_replies import is_right_word, is_right_yes_no, open_scores
+from medtune.benchmarks.medical_kits.medevalkit_sets import CountRow, SetRow, counted_by_type
 from medtune.benchmarks.short_answers import kit_rules
 from tests.eval.golden import close, near, recorded
 
@@ -153,9 +148,9 @@ def test_golden_medevalkit_open_rows() -> None:
         assert is_right_word(truth, reply) == row["close_exact"], row["id"]
         if "raises" in wanted:
             with pytest.raises(ERRORS[wanted["raises"]]):
-                medevalkit_sets.open_scores(truth, reply)
-        elif not all(close(getattr(medevalkit_sets.open_scores(truth, reply), name), wanted[name]) for name in wanted):
-            wrong.append((row["id"], medevalkit_sets.open_scores(truth, reply), dict(wanted)))
+                open_scores(truth, reply)
+        elif not all(close(getattr(open_scores(truth, reply), name), wanted[name]) for name in wanted):
+            wrong.append((row["id"], open_scores(truth, reply), dict(wanted)))
     assert wrong == []
 
 
@@ -172,7 +167,7 @@ def test_golden_medevalkit_open_means() -> None:
     record = recorded("medevalkit_open.json", FOLDER)
     rows, wanted = record["rows"], record["expected"]
     kept = [row for row in rows if "raises" not in row["open"]]
-    hits = sum(medevalkit_sets.open_scores(row["answer"], row["response"]).em for row in kept)
+    hits = sum(open_scores(row["answer"], row["response"]).em for row in kept)
     assert {"n": len(rows), "raised": len(rows) - len(kept)} == {name: wanted[name] for name in ("n", "raised")}
     assert close(hits / len(kept), wanted["em_rate_of_not_raised"])
 
@@ -255,9 +250,9 @@ def _number(said: Any) -> float | None:
 
 def test_golden_medevalkit_scores_of_each_report() -> None:
     for row in recorded("iu_xray_reports.json", folder="medical_vqa")["rows"]:
-        truth = rules.reference(row["findings"], row["impression"])
+        truth = report_rules.reference(row["findings"], row["impression"])
         assert truth == row["reference_used"]
-        found = rules.report_scores(truth, row["response"])
+        found = report_rules.report_scores(truth, row["response"])
         if row["response"]:
             assert found == {name: near(value) for name, value in row["medevalkit"].items()}
         else:
@@ -270,15 +265,15 @@ def test_golden_medevalkit_means_count_empty_replies() -> None:
     pairs = [(row["reference_used"], row["response"]) for row in said["rows"]]
     assert len(pairs) == said["expected"]["medevalkit_divisor"]
     means = said["expected"]["medevalkit_mean_over_all_rows"]
-    assert rules.mean_scores(pairs) == {name: near(value) for name, value in means.items()}
+    assert report_rules.mean_scores(pairs) == {name: near(value) for name, value in means.items()}
 
 
 def test_golden_r2gen_cleaning_and_rouge_of_each_report() -> None:
     for row in recorded("iu_xray_reports.json", folder="medical_vqa")["rows"]:
-        assert rules.cleaned(row["reference_used"]) == row["r2gen_clean_reference"]
-        assert rules.cleaned(row["response"]) == row["r2gen_clean_response"]
+        assert report_rules.cleaned(row["reference_used"]) == row["r2gen_clean_reference"]
+        assert report_rules.cleaned(row["response"]) == row["r2gen_clean_response"]
         if row["response"]:
-            assert rules.rouge_l(row["reference_used"], row["response"]) == near(row["r2gen_rouge_l"])
+            assert report_rules.rouge_l(row["reference_used"], row["response"]) == near(row["r2gen_rouge_l"])
 
 
 def test_golden_r2gen_scores_of_the_corpus() -> None:
@@ -286,12 +281,13 @@ def test_golden_r2gen_scores_of_the_corpus() -> None:
     # The recording left empty replies out.
     pairs = [(row["reference_used"], row["response"]) for row in said["rows"] if row["response"]]
     corpus = said["expected"]["r2gen_corpus"]
-    assert rules.corpus_scores(pairs) == {name: near(value) for name, value in corpus.items()}
+    assert report_rules.corpus_scores(pairs) == {name: near(value) for name, value in corpus.items()}
 
 
 def test_an_empty_reply_lowers_the_scores_of_the_corpus() -> None:
     pairs = [("The heart is of normal size.", "The heart is of normal size.")]
-    alone, beside = (rules.corpus_scores(pairs), rules.corpus_scores([*pairs, ("The lungs are clear.", "")]))
+    alone = report_rules.corpus_scores(pairs)
+    beside = report_rules.corpus_scores([*pairs, ("The lungs are clear.", "")])
     assert alone["ROUGE_L"] == 1
     assert beside["ROUGE_L"] == 0.5
     assert beside["BLEU_4"] < alone["BLEU_4"]

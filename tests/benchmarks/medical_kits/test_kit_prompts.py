@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.iu_xray.rules import FINDINGS
+from medtune.benchmarks.iu_xray.reports import FINDINGS
 from medtune.benchmarks.mmmu_med import read
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MEDIA_MARK, SPLITS, AnswerFormat, Prompt, Question

@@ -11,7 +11,10 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source, published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.official_report import as_released, official_letter, read, read_judge_words, report
+from medtune.benchmarks.rexsonovqa.judge_words import read_judge_words
+from medtune.benchmarks.rexsonovqa.official_letter import official_letter
+from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
+from medtune.benchmarks.rexsonovqa.official_report import report
 from medtune.benchmarks.rexsonovqa.published_tables import free_outcome
 from medtune.benchmarks.rexsonovqa.rubric import (
     TYPES,

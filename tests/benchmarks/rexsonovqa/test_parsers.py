@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import published
 from medtune.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
-from medtune.benchmarks.rexsonovqa.official_report import LETTERS, official_letter
+from medtune.benchmarks.rexsonovqa.official_letter import LETTERS, official_letter
 from medtune.benchmarks.rexsonovqa.rubric import (
     is_kept,
     official_verdict,

@@ -2,7 +2,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.official_report import OfficialFigures, official_letter, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_letter import official_letter
+from medtune.benchmarks.rexsonovqa.official_report import OfficialFigures, report, report_tables
 from medtune.benchmarks.rexsonovqa.published_tables import free_outcome
 from medtune.benchmarks.rexsonovqa.rubric import (
     ScoredItem,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.short_answers.parser import is_same_answer, parse, parse_chinese_yes_no
+from medtune.benchmarks.short_answers.chinese_yes_no import parse_chinese_yes_no
+from medtune.benchmarks.short_answers.parser import is_same_answer, parse
 from medtune.benchmarks.short_answers.released_answers import released_answer
 from medtune.data.raw.source import Place, RowError
 from medtune.data.types import Question

@@ -13,6 +13,7 @@ from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from tests.benchmarks.simulators.drawing import drawn
+from tests.soak import in_suites
 
 PATIENTS, LIMIT = 8, 4
 SIMULATIONS = {
@@ -50,7 +51,7 @@ def _all_first(module: ModuleType) -> Callable[[Path | None, int, Path], SourceT
     return read
 
 
-@pytest.mark.parametrize("name", SIMULATIONS)
+@pytest.mark.parametrize("name", in_suites(SIMULATIONS, plain=("ct_phantom",), slow=SIMULATIONS))
 def test_a_limit_simulates_what_it_keeps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, _, of_each, asked = SIMULATIONS[name]
     made = _counted(name, monkeypatch)

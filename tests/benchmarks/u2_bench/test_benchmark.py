@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.u2_bench import parsers as official_options
+from medtune.benchmarks.u2_bench import extracted_option as official_options
 from medtune.benchmarks.u2_bench import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.metrics import u2_of
 from medtune.benchmarks.u2_bench.official import labels
@@ -18,7 +18,8 @@ from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_position, read_row
 from medtune.benchmarks.u2_bench.official.u2_score import u2_score
 from medtune.benchmarks.u2_bench.organ_named import Paired, majority
-from medtune.benchmarks.u2_bench.parsers import KINDS, family, parse, parse_number, reply_type
+from medtune.benchmarks.u2_bench.parsers import parse, parse_number
+from medtune.benchmarks.u2_bench.reply_types import KINDS, analysis, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import ALL_RANGES, EXACT_WEIGHTS, TASKS, WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
@@ -71,7 +72,7 @@ def test_no_reply_crashes_a_parser(reply: str) -> None:
         for parser in U2.parsers.values():
             found = parser(reply, question)
             assert found is None or isinstance(found, str)
-        assert reply_type(reply, question) in KINDS[family(question)]
+        assert reply_type(reply, question) in KINDS[analysis(question)]
 
 
 @given(WILD)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_benchmark
+from medtune.benchmarks.u2_bench.extracted_option import extract_option
 from medtune.benchmarks.u2_bench.official.labels import (
     Mode,
     OfficialFailureError,
@@ -34,7 +35,6 @@ from medtune.benchmarks.u2_bench.official.rows import (
     set_tables,
     variants,
 )
-from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.tasks_and_sets import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from medtune.benchmarks.u2_bench.extracted_option import extract_option
 from medtune.benchmarks.u2_bench.official import labels as official_values
 from medtune.benchmarks.u2_bench.official.labels import (
     ClassScores,
@@ -24,7 +25,6 @@ from medtune.benchmarks.u2_bench.official.labels import (
 )
 from medtune.benchmarks.u2_bench.official.rows import Ids, SetTables, official_means, official_score
 from medtune.benchmarks.u2_bench.official.u2_score import u2_score
-from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, EXACT_WEIGHTS, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks
 from tests.benchmarks.u2_bench.official_truth_cells import read_value, true_position, truth_column, unused_cell_of

@@ -8,7 +8,8 @@ import pytest
 
 from medtune.data.media.videos.read import read_video
 from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.media.volumes.formats.stored_volume import read_encoding, write_volume
+from medtune.data.media.volumes.formats.ctvit_encoding import read_encoding
+from medtune.data.media.volumes.formats.stored_volume import write_volume
 from medtune.data.media.volumes.read import load_volume, read_volume
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
 from medtune.data.prepared.copy_media import link_file

@@ -161,22 +161,6 @@ def test_a_class_that_falls_is_named_beside_a_gain(run: Path) -> None:
     assert "Share of right ones by true answer" in (run / "report.md").read_text()
 
 
-def test_the_interval_alone_makes_no_gain_and_the_reason_is_said(run: Path) -> None:
-    make_gain(run, 0.065, [0.02, 0.33])
-    change_json(run / "results.json", "gain", "mcnemar_p", value=0.0001)
-    change_json(run / "results.json", "gain", "num_patients", value=40)
-    top = report(run).headline
-    assert (top.verdict, top.verdict_said) == ("unclear", "The change cannot be told from chance")
-    assert any(
-        "the 95 % interval excludes zero, but the test that swaps whole patients gives p = 0.065" in s
-        for s in top.sentences
-    )
-    make_gain(run, 0.03, [-0.01, 0.33])
-    assert any(
-        "gives p = 0.030, but the 95 % interval includes zero" in each for each in report(run).headline.sentences
-    )
-
-
 def test_a_table_says_where_every_patient_has_one_question(run: Path) -> None:
     results = json.loads((run / "results.json").read_text())
     tasks = results["gain"]["by"]["task"]

@@ -23,9 +23,10 @@ from medtune.models.transformers_vlm.originals.read import original_tensors
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.families import FAMILIES
 from tests.models.proof.test_faults import asked_about, failed, pictures
+from tests.soak import in_suites
 
 ASKING = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=4)
-each_family = pytest.mark.parametrize("name", FAMILIES)
+each_family = pytest.mark.parametrize("name", in_suites(FAMILIES, plain=("qwen25vl",)))
 
 
 def _read(folder: Path) -> tuple[Assembled, Any]:
@@ -98,7 +99,6 @@ IN_THE_READING: Mapping[str, tuple[str, Callable[[Assembled], Assembled]]] = {
 }
 
 
-@pytest.mark.soak
 @each_family
 def test_faults_in_what_is_read_are_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FAMILIES[name](tmp_path / "healthy")
@@ -120,7 +120,6 @@ def test_faults_in_what_is_read_are_named(name: str, tmp_path: Path, monkeypatch
     assert unseen == []
 
 
-@pytest.mark.soak
 @each_family
 def test_faults_in_the_weights_are_named(name: str, tmp_path: Path) -> None:
     FAMILIES[name](tmp_path / "healthy")

@@ -21,7 +21,7 @@ from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_hub import build_llava_video
-from tests.models.transformers_vlm.test_parity import prompts, saved, whole
+from tests.models.transformers_vlm.test_parity import saved, whole
 from tests.models.twins import row_each, twin
 
 QUESTION, ANSWER = "Which way?", "down"
@@ -160,27 +160,6 @@ def test_too_many_frames_are_refused_with_what_to_change() -> None:
     wanted = r"4800 of them are the image's and 0 the answer's. Lower model.video_frames"
     with pytest.raises(ValueError, match=wanted):
         twin(NAME).template.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
-
-
-def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
-    assembled, encoded = twin(NAME), shown(twin(NAME), clip())
-    template, shape = assembled.template, frames_of(clip())
-    asked = [template.layout("Which way?" + " please" * number, None, shapes=[shape]) for number in range(8)]
-    together = assembled.model.generate(
-        prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_ids=template.stop_ids
-    )
-    alone = [
-        assembled.model.generate(prompts(assembled, [one], [0]), encoded, max_new_tokens=5, stop_ids=template.stop_ids)[
-            0
-        ]
-        for one in asked
-    ]
-    assert together == alone
-    told = [template.layout("Which way?" + " please" * number, ANSWER, shapes=[shape]) for number in range(8)]
-    with torch.no_grad():
-        sums = assembled.model(row_each(assembled, told, [0] * 8), encoded).sums(8)
-        each = [assembled.model(row_each(assembled, [one], [0]), encoded).sums(1)[0] for one in told]
-    assert torch.allclose(sums, torch.stack(each), atol=1e-4)
 
 
 # The published name of each weight here, written out so that the key map is not checked against itself.

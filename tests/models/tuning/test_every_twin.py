@@ -10,10 +10,9 @@ from medtune.models.contract import PARTS, Assembled, Model, parameters_of_parts
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS, expanded, fresh, logprobs, seen
+from tests.models.twins import TWINS, each_twin, expanded, fresh, logprobs, seen
 
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
-each_twin = pytest.mark.parametrize("name", EVERY_TWIN)
 
 
 def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Model]:

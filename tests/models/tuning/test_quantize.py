@@ -18,10 +18,9 @@ from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, Mode, PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import precise, quantize_language, resolved, set_types, unpacked
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS, expanded, fresh, in_type, logprobs
+from tests.models.twins import EVERY_TWIN, ONE_OF_EACH_KIND, TWINS, expanded, fresh, in_type, kinds_then_all, logprobs
 
 CPU = torch.device("cpu")
-ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def _unpacked(model: Model) -> Model:
     return plain
 
 
-@pytest.mark.parametrize("name", EVERY_TWIN)
+@kinds_then_all
 def test_just_the_language_models_linear_layers_are_held_in_4_bits(name: str) -> None:
     model = fresh(name).model
     quantize_language(model, precision="32-true", device=CPU)
@@ -219,7 +218,7 @@ def _from_16_bits() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", EVERY_TWIN)
+@kinds_then_all
 def test_bfloat16_is_finite_and_close_to_float32(name: str) -> None:
     wide, wanted, _ = _step(name, "32-true")
     narrow, found, stored = _step(name, "bf16-mixed")
@@ -253,7 +252,7 @@ def test_what_learns_is_float32_from_a_file_in_16_bits(name: str, file: torch.dt
         assert {b.dtype for b in narrow.buffers() if b.is_floating_point()} <= {torch.float32}
 
 
-@pytest.mark.parametrize("name", EVERY_TWIN)
+@kinds_then_all
 def test_gradients_of_a_float16_release_can_be_unscaled(name: str) -> None:
     """GradScaler refuses gradients in float16, which is how 16-mixed broke on a release in float16."""
     assembled = in_type(name, torch.float16)

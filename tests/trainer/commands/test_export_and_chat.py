@@ -90,11 +90,6 @@ def test_the_model_card_has_results_origin_and_terms(run: Path, tmp_path: Path) 
     assert main(["export", str(run), "--out", str(out)]) == 1
 
 
-def test_export_of_no_run_is_refused(tmp_path: Path, refused: Told) -> None:
-    assert "no run is here" in refused(main(["export", str(tmp_path / "none"), "--out", str(tmp_path / "out")]))
-    assert not (tmp_path / "out").exists()
-
-
 def test_chat_answers_each_question_and_each_line(
     run: Path, picture: Path, capsys: Capture, shown: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

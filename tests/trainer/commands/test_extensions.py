@@ -248,16 +248,3 @@ def test_only_the_chosen_command_is_imported() -> None:
 def test_help_needs_no_command_and_names_all() -> None:
     done = subprocess.run([sys.executable, "-m", "medtune", "--help"], capture_output=True, text=True, check=True)
     assert all(f"\n    {command} " in done.stdout for command in COMMANDS)
-
-
-def test_a_shortened_argument_is_refused(capsys: Capture) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["prepare", "busi", "--from", "raw", "--out", "out", "--slurm-arr", "8"])
-    assert "unrecognized arguments: --slurm-arr" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("said", ["5%", "1.5", "nan"])
-def test_what_is_no_share_is_told_how_a_share_is_written(capsys: Capture, said: str) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["prepare", "busi", "--from", "raw", "--out", "out", "--max-rejected", said])
-    assert f"{said} is not a share from 0 to 1, in which 0.05 is 5 %" in capsys.readouterr().err

@@ -49,11 +49,6 @@ def test_a_prepared_folder_gives_a_recipe_that_fits_it(
     assert (tmp_path / recipe).read_bytes() == before
 
 
-def test_what_cannot_be_read_writes_nothing(tmp_path: Path, refused: Told) -> None:
-    assert "data.csv: there" in refused(main(["init", str(tmp_path / "new"), "--data", str(tmp_path / "data.csv")]))
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_file_in_the_place_of_the_folder(prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
     (tmp_path / "study").write_text("mine")
     for folder in ("study", "study/deeper"):
@@ -178,16 +173,6 @@ def test_prepare_says_what_is_in_the_folder(tiny_busi: Path, tmp_path: Path, sho
     assert "diagnosis" in said
     assert "data hash" in said
     assert "patients:" in said
-
-
-def test_prepare_refuses_a_source_of_another_benchmark(
-    tiny_busi: Path, tmp_path: Path, capsys: Capture, refused: Told
-) -> None:
-    arguments = ["--from", str(tiny_busi), "--out", str(tmp_path / "p")]
-    assert main(["prepare", "busi", "--source", "vqa_rad", *arguments]) == 1
-    assert "takes the sources busi, not 'vqa_rad'" in capsys.readouterr().err
-    assert "Did you mean 'busi'?" in refused(main(["prepare", "bussi", *arguments]))
-    assert "none" in refused(main(["prepare", "busi", "--from", str(tmp_path / "none"), "--out", str(tmp_path / "p")]))
 
 
 ROWS = "".join(

@@ -1,6 +1,10 @@
-"""Typical mistakes, and guesses of other tools' users: each is refused by a message that names the cure."""
+"""Typical mistakes, and guesses of other tools' users: each is refused by a line that names what is wrong and the cure.
+
+A refusal that needs no more than a command line and data is a row here.
+"""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +69,60 @@ OF_WORDS = {
     ("show", RECIPE, "--set", "data.benchmark=bussi"): "Did you mean 'busi'?",
     ("show", RECIPE, "--set", "train.loss.name=cross_entrpy"): "Did you mean 'cross_entropy'?",
 }
+BUSI = ("--from", "<raw>", "--out", "<new>")
+RUN = ("run", RECIPE, "--out", "<new>", "--set", "data.root=<data>")
+VALIDATE = ("validate", RECIPE, "--set", "data.root=<data>")
+FOLDS = (*RUN[:4], "--folds", "3", "--set", "data.root=<data>")
+BLIND = ("model.tuning.language.mode=frozen", "train.text_only_share=1")
+OF_COMMANDS = {
+    ("show",): ("show takes a RECIPE, or --fields",),
+    ("show", RECIPE, "--fields", "train"): ("show takes a RECIPE, or --fields",),
+    ("show", "--fields", "trian"): ("no field 'trian'. Did you mean 'train'?",),
+    ("run", "nano_bussi_lora"): ("Did you mean 'nano_busi_lora'?",),
+    ("init", "<new>", "--data", "<none>.csv"): ("none.csv: there",),
+    ("prepare", "busi", "--source", "vqa_rad", *BUSI): ("takes the sources busi, not 'vqa_rad'",),
+    ("prepare", "bussi", *BUSI): ("Did you mean 'busi'?",),
+    ("prepare", "busi", "--from", "<none>", "--out", "<new>"): ("<none>",),
+    ("prepare", "busi", *BUSI, "--slurm-arr", "8"): ("unrecognized arguments: --slurm-arr",),
+    **{
+        ("prepare", "busi", *BUSI, "--max-rejected", said): (
+            f"{said} is not a share from 0 to 1, in which 0.05 is 5 %",
+        )
+        for said in ("5%", "1.5", "nan")
+    },
+    ("prepare", "--cache", "nano_ct_lor"): ("Did you mean 'nano_ct_lora'",),
+    ("prepare",): ("prepare needs a BENCHMARK",),
+    ("prepare", "ctlesionvqa", "--set", "a=1"): ("it belongs to --cache RECIPE",),
+    ("export", "<none>", "--out", "<new>"): ("no run is here",),
+    ("audit", "<none>"): ("<none>", "no recipe.yaml"),
+    ("power", "--gain", "0.1"): ("--baseline",),
+    (*VALIDATE, "eval.parser=lenient"): ("there are: robust, strict, likelihood",),
+    ("eval", RECIPE, "--out", "<new>", "--resume", "--set", "data.root=<data>"): ("no run to resume here",),
+    (*RUN, "train.max_stepz=3"): ("no key 'train.max_stepz'. Did you mean 'max_steps'?",),
+    (*RUN[:5], "data.root=<none>"): ("<none>", "medtune prepare"),
+    (*RUN, "data.benchmark=vqa_rad"): ("was prepared for the benchmark 'busi'",),
+    (*RUN, "model.tuning.language.lora.targets=qkv"): ("fits no module of the part", "q_proj"),
+    (*RUN, "model.tuning.projector.mode=frozen", BLIND[0]): ("every part is frozen",),
+    **{
+        (*command, *BLIND, f"model.tuning.{part}.mode=full", f"model.tuning.{other}.mode=frozen"): (
+            f"the part {part!r} (full) has no gradient",
+        )
+        for command in (RUN, VALIDATE)
+        for part, other in (("vision", "projector"), ("projector", "vision"))
+    },
+    (*RUN[:4], "--accept-changed-data", *RUN[4:]): ("--accept-changed-data is for a run that goes on",),
+    (*RUN[:4], "--seeds", "1", *RUN[4:]): ("at least 2",),
+    (*RUN[:4], "--folds", "1", *RUN[4:]): ("a cross-validation needs at least 2 folds",),
+    (*FOLDS[:6], "--seeds", "2", *FOLDS[6:]): ("--seeds and folds are two series of runs",),
+    (*FOLDS[:6], "--nodes", "2", *FOLDS[6:]): (
+        "the runs of a grid, of --seeds and of --folds are on one machine each",
+    ),
+    (*FOLDS, "eval.split=val"): ("each fold is the split test of its run",),
+    (*RUN, "data.fold=4", "data.folds=3"): ("data.fold is 4; it must be from 1 to data.folds, which is 3",),
+    (*FOLDS, "data.mixture=[{benchmark: busi, root: b}]"): ("no run would learn from a fold",),
+    FOLDS: ("these data do not say whose the images are",),
+}
+"""The words of a command, in which <data> and <raw> are there, and <none> and <new> not; and what is to be said."""
 
 
 @pytest.mark.parametrize(("setting", "cure"), OF_SETTINGS.items())
@@ -81,6 +139,26 @@ def test_a_wrong_word_is_answered_with_the_right_one(
     with contextlib.suppress(SystemExit):
         assert main(words) != 0
     assert cure in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "parts"), OF_COMMANDS.items(), ids=lambda each: " ".join(each)[:60])
+def test_a_refusal_names_what_is_wrong_and_the_way_on_and_leaves_nothing_behind(
+    words: tuple[str, ...], parts: tuple[str, ...], prepared_tiny: Path, tiny_busi: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    places = {"data": prepared_tiny, "raw": tiny_busi, "none": tmp_path / "none", "new": tmp_path / "new"}
+
+    def placed(text: str) -> str:
+        for name, place in places.items():
+            text = text.replace(f"<{name}>", str(place))
+        return text
+
+    with contextlib.suppress(SystemExit):
+        assert main([placed(each) for each in words]) == 1
+    *_, said = capsys.readouterr().err.splitlines()
+    assert said.startswith("medtune")
+    assert [part for part in parts if placed(part) not in said] == []
+    assert not places["new"].exists()
 
 
 def test_medtune_alone_shows_the_commands_and_three_next_steps(capsys: pytest.CaptureFixture[str]) -> None:

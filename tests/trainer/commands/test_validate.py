@@ -10,7 +10,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.show import FieldLine, recipe_fields
 from medtune.trainer.recipe.read import read_recipe, recipe_tree
-from tests.trainer.conftest import Capture, Nano, Told
+from tests.trainer.conftest import Capture, Told
 
 
 def test_validate_shows_labels_groups_and_budget(prepared_tiny: Path, shown: Told) -> None:
@@ -71,11 +71,6 @@ def test_validate_without_weights_needs_none(prepared_tiny: Path, shown: Told) -
     assert "no weights were loaded" in said
 
 
-def test_validate_refuses_an_unknown_parser(nano: Nano, prepared_tiny: Path, refused: Told) -> None:
-    arguments = ["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", "eval.parser=lenient"]
-    assert "there are: robust, strict, likelihood" in refused(main(arguments))
-
-
 def test_show_resolves_the_recipe_under_its_header(shown: Told) -> None:
     out = shown(main(["show", "nano_busi_lora", "--set", "train.seed=9"]))
     assert "# Expected:" in out
@@ -131,9 +126,3 @@ def test_show_prints_all_fields_or_those_of_a_block(refused: Told, shown: Told) 
     said = shown(main(["show", "--fields", "train"]))
     assert "train.batch_size: whole number; default: 8\n    Media groups per optimizer step" in said
     assert "eval." not in [line.split(" ")[0] for line in said.splitlines()]
-    assert "no field 'trian'. Did you mean 'train'?" in refused(main(["show", "--fields", "trian"]))
-
-
-def test_show_takes_a_recipe_or_the_fields(refused: Told) -> None:
-    assert "show takes a RECIPE, or --fields" in refused(main(["show"]))
-    assert main(["show", "nano_busi_lora", "--fields", "train"]) == 1

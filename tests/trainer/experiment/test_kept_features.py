@@ -48,7 +48,7 @@ def _pictures(root: Path, *splits: Split) -> int:
     return len({ref for split in splits for group in prepared.groups(split) for ref in group.media})
 
 
-@pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_pocket"])
+@pytest.mark.parametrize("name", [pytest.param("nano_qwen25vl", marks=pytest.mark.slow), "nano_pocket"])
 def test_a_run_reads_each_picture_once_and_learns_as_ever(
     nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -87,6 +87,7 @@ def test_ranks_that_were_stopped_learn_as_one_device_that_keeps_nothing(
     assert weights_apart(tmp_path / "kept", tmp_path / "none") < 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_gives_the_same_to_the_bit(prepared_tiny: Path, tmp_path: Path) -> None:
     settings = ("model.name=nano_qwen25vl", *FROZEN)
     train(tmp_path / "whole", prepared_tiny, *settings, devices=1)
@@ -94,6 +95,25 @@ def test_a_run_that_was_stopped_gives_the_same_to_the_bit(prepared_tiny: Path, t
     train(tmp_path / "run", prepared_tiny, *settings, devices=1, resume=True)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     assert same_weights(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_another_run_finds_the_features_in_files_and_learns_as_ever(
+    nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("model.name=nano_qwen25vl", *FROZEN)
+    files = ("data.features_gb=0", f"data.features_dir={tmp_path / 'features'}")
+    assert nano.here("run", tmp_path / "none", *settings, *NONE) == 0
+    first, second = _Reads(monkeypatch), tmp_path / "second"
+    assert nano.here("run", tmp_path / "first", *settings, *files) == 0
+    assert len([*(tmp_path / "features").rglob("*.safetensors")]) == first.in_training + first.in_answers > 0
+    reads = _Reads(monkeypatch)
+    assert nano.here("run", second, *settings, *files) == 0
+    assert (reads.in_training, reads.in_answers) == (0, 0)
+    assert losses(second) == losses(tmp_path / "first")
+    assert curve(second, "train/loss") == pytest.approx(curve(tmp_path / "none", "train/loss"), rel=1e-4)
+    assert same_weights(second, tmp_path / "first")
+    assert _of(second) == _of(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +124,7 @@ def test_a_run_that_was_stopped_gives_the_same_to_the_bit(prepared_tiny: Path, t
         (("train.max_steps=40", "data.augment=[grey]"), "data.augment (grey) changes the pictures"),
         (("train.max_steps=40", "model.tuning.vision.mode=full"), "not in training, because vision learns"),
         (("data.features_gb=0",), "no picture's features are kept: data.features_gb is 0"),
+        (("train.max_steps=2", "data.features_dir=shared"), "in memory and in shared and named by"),
     ],
 )
 def test_validate_says_what_is_kept_and_what_it_saves(
@@ -112,3 +133,12 @@ def test_validate_says_what_is_kept_and_what_it_saves(
     found = shown(main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", *settings]))
     assert said in found
     assert (" each; 48 pictures take" in found) == (settings[0] != "data.features_gb=0")
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(
+    prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "features").write_text("")
+    words = ["validate", "nano_busi_lora", "--no-weights", "--set", f"data.root={prepared_tiny}"]
+    assert main([*words, f"data.features_dir={tmp_path / 'features'}"]) == 1
+    assert f"data.features_dir: {tmp_path / 'features'} is a file; name a folder" in capsys.readouterr().err

@@ -23,27 +23,6 @@ from tests.examples.fetal_gauge import write_fetal_gauge
 from tests.trainer.conftest import Capture, Nano, Told
 
 
-def test_unknown_recipe_key_offers_the_nearest(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
-    assert nano.here("run", tmp_path / "run", "train.max_stepz=3") == 1
-    assert "no key 'train.max_stepz'. Did you mean 'max_steps'?" in capsys.readouterr().err
-
-
-def test_unknown_recipe_offers_the_nearest(refused: Told) -> None:
-    assert "Did you mean 'nano_busi_lora'?" in refused(main(["run", "nano_bussi_lora"]))
-
-
-def test_missing_folder(nano: Nano, tmp_path: Path, refused: Told) -> None:
-    message = refused(nano.here("run", tmp_path / "run", f"data.root={tmp_path}/nowhere"))
-    assert "nowhere" in message
-    assert "medtune prepare" in message
-    assert not (tmp_path / "run").exists()
-
-
-def test_folder_of_another_benchmark(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
-    assert nano.here("run", tmp_path / "run", "data.benchmark=vqa_rad") == 1
-    assert "was prepared for the benchmark 'busi'" in capsys.readouterr().err
-
-
 def test_empty_split_is_refused_and_test_only_data_can_be_evaluated(nano: Nano, tmp_path: Path, refused: Told) -> None:
     raw, prepared = tmp_path / "raw", tmp_path / "prepared"
     write_fetal_gauge(raw)
@@ -90,17 +69,6 @@ def test_group_without_gradient_stops_the_run(
 
     monkeypatch.setattr(VisionLanguageModel, "encode", detached)
     assert "the part 'projector' (full) has no gradient" in refused(nano.here("train", tmp_path / "run"))
-
-
-def test_lora_targets_that_fit_nothing(nano: Nano, tmp_path: Path, refused: Told) -> None:
-    message = refused(nano.here("train", tmp_path / "run", "model.tuning.language.lora.targets=qkv"))
-    assert "fits no module of the part" in message
-    assert "q_proj" in message
-
-
-def test_all_frozen_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
-    frozen = ("model.tuning.projector.mode=frozen", "model.tuning.language.mode=frozen")
-    assert "every part is frozen" in refused(nano.here("train", tmp_path / "run", *frozen))
 
 
 def test_full_run_folder_is_not_written_over(nano: Nano, tmp_path: Path, refused: Told) -> None:

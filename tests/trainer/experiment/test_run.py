@@ -29,7 +29,7 @@ from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.loggers import phase_metrics
 from tests.eval.free_answers import FREE, Said
 from tests.eval.free_answers import phase as waiting
-from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
+from tests.trainer.conftest import Capture, Curve, Nano, json_of, same_weights, weights_apart
 
 
 @pytest.fixture(scope="module")
@@ -272,10 +272,6 @@ def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) ->
     whole = (out / "zero_shot" / "predictions.jsonl").read_bytes().splitlines()
     assert set(kept) <= set(whole)
     assert len(whole) == 27
-
-
-def test_resume_of_nothing_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
-    assert "no run to resume here" in refused(nano.here("eval", tmp_path / "none", extra=("--resume",)))
 
 
 def test_flat_metrics_count_what_waits_and_the_summary_has_no_nan() -> None:

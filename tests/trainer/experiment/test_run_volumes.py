@@ -141,6 +141,7 @@ def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
 TWIN = ("model.name=nano_qwen3vl", "model.weights=null", "model.dtype=float32", "train.precision=32-true")
 
 
+@pytest.mark.slow
 def test_a_model_of_pictures_is_asked_on_crops_around_the_organs_of_the_question(
     prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:

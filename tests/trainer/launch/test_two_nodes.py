@@ -14,6 +14,7 @@ from medtune.trainer.commands.cli import main, parser
 from medtune.trainer.devices import ranks
 from medtune.trainer.recipe.read import read_recipe
 from tests.ranks import Forked, free_port, run_ranks
+from tests.soak import in_suites
 from tests.trainer.conftest import Told
 from tests.trainer.launch.started_ranks import arguments, asked, by_srun, by_torchrun, job, losses, medtune_ranks
 
@@ -37,7 +38,7 @@ def same_as(one: Path, run: Path) -> None:
         assert answered == asked(one, phase)
 
 
-@pytest.mark.parametrize("starter", [pytest.param(by_torchrun, marks=pytest.mark.soak), by_srun])
+@pytest.mark.parametrize("starter", in_suites((by_torchrun, by_srun), slow=(by_srun,)))
 def test_two_nodes_of_two_processes(starter: Starter, prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
     # Without --out each process would name the run after its own clock.
     words = arguments("run", prepared_tiny, None)

@@ -54,6 +54,7 @@ FIXED = {
     "data.benchmark": "is that of the prepared folder",
     "data.root": "likewise",
     "data.mixture": "likewise",
+    "data.features_dir": "is a folder of the machine",
     "data.folds": "makes a series of runs",
     "data.fold": "likewise",
     "train.devices": "starts other processes",

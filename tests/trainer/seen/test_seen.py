@@ -125,11 +125,6 @@ def test_edited_tables_are_refused_though_the_manifest_says_the_same(
     assert "the questions, answers, splits or media differ" in refused(_run("run", out, root, extra=("--resume",)))
 
 
-def test_accepting_needs_a_run_that_goes_on(tmp_path: Path, capsys: Capture) -> None:
-    assert _run("run", tmp_path / "run", tmp_path, extra=("--accept-changed-data",)) == 1
-    assert "--accept-changed-data is for a run that goes on" in capsys.readouterr().err
-
-
 SHORT_OF_PATIENTS = ("train.max_steps=1", "eval.every_steps=1", "eval.val_questions=2")
 
 

@@ -54,15 +54,3 @@ def test_layers_that_attend_to_images_alone_may_learn(nano: Nano, tmp_path: Path
                 "model.tuning.language.lora.targets='.*cross_attn.*'", f"train.strategy={strategy}")  # fmt: skip
     nano.finished("train", tmp_path / "run", *settings)
     assert 0 < sum(norm == 0 for norm in curve(tmp_path / "run", "train/gradient_norm")) < 8
-
-
-@pytest.mark.parametrize("part", ["vision", "projector"])
-def test_what_never_sees_an_image_may_not_learn(
-    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
-) -> None:
-    only = [f"model.tuning.{each}.mode={'full' if each == part else 'frozen'}" for each in ("vision", "projector")]
-    settings = ("train.text_only_share=1", "model.tuning.language.mode=frozen", *only)
-    assert main(["validate", "nano_busi_lora", "--set", *settings]) == 1
-    assert nano.here("run", tmp_path / "run", *settings) == 1
-    assert capsys.readouterr().err.count(f"the part {part!r} (full) has no gradient") == 2
-    assert not (tmp_path / "run").exists()

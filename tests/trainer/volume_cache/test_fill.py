@@ -219,12 +219,6 @@ def test_what_does_not_go_with_a_cache_is_refused(
     assert wrong in refused(main(given))
 
 
-def test_names_are_offered(refused: Told) -> None:
-    assert "Did you mean 'nano_ct_lora'" in refused(main(["prepare", "--cache", "nano_ct_lor"]))
-    assert "prepare needs a BENCHMARK" in refused(main(["prepare"]))
-    assert "it belongs to --cache RECIPE" in refused(main(["prepare", "ctlesionvqa", "--set", "a=1"]))
-
-
 def test_validate_says_what_is_kept_and_how_much(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     main(["validate", "nano_ct_lora", "--set", f"data.root={root}", *RADFM])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
-from medtune.models.kept_features import Kept
+from medtune.models.features.kept_features import Kept
 from medtune.models.placing import placed
 from medtune.models.transformers_vlm.family import Family, Pixels, Step, Wiring, language_model, parts
 from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import PARTS, Encoded, Model, Reading, root_of
-from medtune.models.kept_features import KeptFeatures
+from medtune.models.features.kept_features import KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows

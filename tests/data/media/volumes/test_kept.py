@@ -19,10 +19,12 @@ from safetensors.numpy import save
 
 from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, find_cases
-from medtune.data.media.volumes.formats.stored_volume import KEY, read_encoding, read_values, write_values
+from medtune.data.media.volumes.formats.ctvit_encoding import KEY, read_encoding
+from medtune.data.media.volumes.formats.stored_volume import read_values, write_values
 from medtune.data.media.volumes.geometry import affine_of, grid_of
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm, resample
-from medtune.data.media.volumes.transforms.organ_crop import POCKET, CroppedTransform
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
+from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare

@@ -8,7 +8,7 @@ import pytest
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import scan
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import SITES, Findings, OrganLesions, place_lesions
-from medtune.data.media.volumes.transforms.organ_crop import POCKET
+from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.data.media.volumes.transforms.transform import transform_hash
 from medtune.data.types import Volume
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from medtune.data.media.load import Shape
-from medtune.data.types import Image, MediaRef, Video
+from medtune.data.types import Image, Video
 from medtune.models.contract import Assembled
 from medtune.models.proof.answers import Asking
 from medtune.models.proof.checks import TOLERANCE, Check
@@ -17,12 +17,11 @@ from medtune.models.proof.proof import proof
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, read_config, read_generic
 from medtune.models.weights.loading_options import Loading
 from tests.models.proof.test_faults import asked_about, failed, pictures
-from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, write_checkpoint
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_video import clip
 from tests.models.twins import picture, row_each, size_of, twin
 from tests.soak import in_suites
-from tests.trainer.experiment.test_videos_and_scans import write_video
 
 
 def _opened(name: str, folder: Path) -> tuple[Assembled, Path]:
@@ -35,32 +34,6 @@ def _examined(assembled: Assembled, folder: Path) -> dict[str, Check]:
     asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=6)
     (folder / "pictures").mkdir(exist_ok=True)
     return {each.name: each for each in proof(assembled, reference, asked_about(pictures(folder / "pictures")), asking)}
-
-
-# Short convolutions, questions whose words see one another both ways, and one decoder more are plain.
-@pytest.mark.parametrize("name", in_suites((*BUILDERS, *MORE), plain=("lfm2_vl", *MORE), slow=("minicpm_v",)))
-def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> None:
-    checks = _examined(*_opened(name, tmp_path))
-    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
-    passed = {each for each, check in checks.items() if check.passed}
-    assert {"template", "image tokens", "end token", "pixels", "options", "replies", "answers are hidden"} <= passed
-
-
-@pytest.mark.parametrize(
-    "name", in_suites(("gemma4", "smolvlm", "minicpm_v", "qwen25_omni", "qwen3_omni"), slow=("smolvlm",))
-)
-def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
-    assembled, folder = _opened(name, tmp_path)
-    refs = []
-    for seed in range(2):
-        write_video(tmp_path / f"{seed}.mp4", 2.0, seed)
-        refs.append(MediaRef(tmp_path / f"{seed}.mp4", kind="video"))
-    reference = reference_of(assembled, None, folder=folder, loading=Loading(), precise=nullcontext)
-    asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=4)
-    checks = {each.name: each for each in proof(assembled, reference, asked_about(refs, per_media=1), asking)}
-    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
-    passed = {each for each, check in checks.items() if check.passed}
-    assert {"template", "image tokens", "pixels", "options", "replies", "media are seen"} <= passed
 
 
 def test_a_processor_that_is_not_told_a_videos_rate_takes_none_of_its_own(tmp_path: Path) -> None:

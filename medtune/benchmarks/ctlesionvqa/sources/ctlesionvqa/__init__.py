@@ -40,15 +40,14 @@ from pathlib import Path, PurePath
 from sys import intern
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import tables
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.kit_results import row_id
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import MODES, find_pictures
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import (
     INPUT_MODE,
-    MODES,
     Row,
-    find_pictures,
     number_and_unit,
     question_files,
     read_rows,
-    row_id,
 )
 from medtune.benchmarks.ctlesionvqa.subtypes import V2_TABLES, answer_type, category, subtype
 from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin, phase, scanner, sex

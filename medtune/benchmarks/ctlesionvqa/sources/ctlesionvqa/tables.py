@@ -3,24 +3,13 @@
 Source: the columns of v1 are those of Schuture/DeepTumorVQA, branch v1, README.md; of v2 those of branch v2,
 HF_README.md; "Image ID" is its scripts/extract_train_videos.py; "question type" and "question subtype" are a third
 party's copies.
-
-Reads the results that version 2's evaluation kit writes: {"results": [{"qid": ..., "raw_output": ..., ...}]}.
-
-A result names the row of the released table, but not whether it was asked as multiple choice or as free text.
-
-Source: Schuture/DeepTumorVQA at 1df7460, eval/vqa_evaluator.py, eval/agent_evaluator.py and eval/metrics.py (names of
-fields, and that pred_answer counts before raw_output).
-
-Finds the clip or the single slice of each scan that version 2 is released with, for users without the scans.
-
-Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/loader.py (_asset_path), HF_README.md.
 """
 
 import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +18,6 @@ from typing import NamedTuple
 from medtune.data.json_text import json_value
 from medtune.data.raw.lettered_options import find_option, split_options
 from medtune.data.raw.source import Reject, RowError
-from medtune.data.types import MediaKind, MediaRef, Question
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, read_json_text
 
 SPELLINGS: Mapping[str, str] = {
     "bdmap_id": "image_id", "multiple_choice_question": "mc_question", "multi_choice_question": "mc_question",
@@ -47,16 +34,12 @@ _KEPT = frozenset(
     {"image_id", "question", "answer", "mc_question", "correct_option", "organ", "question_type", "question_subtype"}
     | {"sex", "age", "scanner", "contrast", "split", "qid", "spacing", "shape"}
 )
-
 # A digit after a letter, "^" or a point is not the start of a number but belongs to a unit ("cm3", "cm^3") or a number.
 _NUMBER = re.compile(r"(?<![\w.^])(?:[-+]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d])")
 _UNIT = re.compile(r"\s*(cm\s?(?:\^3|³|3)|cc|ml|hu|cm|mm|%)(?!\w)", re.I)
 _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
-_REPLIES = ("pred_answer", "raw_output")
 INPUT_MODE = "input_mode"
 """The cell with the kit's name of what is shown of a scan; only rows that show a clip or a slice have it."""
-MODES: Mapping[MediaKind, str] = {"video": "2d_video", "image": "2d_image"}
-_PLACES: tuple[tuple[MediaKind, str], ...] = (("image", "images_2d/whole/*.png"), ("video", "videos/whole/*.mp4"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,44 +197,3 @@ def choice(row: Row) -> SplitChoice:
     if answer is None:
         raise row.error("correct_option", f"{said!r} is not among the {len(lettered.options)} options")
     return SplitChoice(lettered.text, lettered.options, answer)
-
-
-def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the rows of a result file of the evaluation kit; None for another file."""
-    content = read_json_text(path) if path.suffix == ".json" and path.is_file() else None
-    results = content.get("results") if isinstance(content, dict) else None
-    if not isinstance(results, list):
-        return None
-    formats = sorted({question.facets["format"] for question in questions})
-    if len(formats) > 1:
-        raise ValueError(
-            f"{path}: the file does not say which format its results answer. Give one of "
-            f"{' or '.join(f'--only format={each}' for each in formats)}."
-        )
-    return ToolRows([_row(each, formats[0], f"{path}, result {n}") for n, each in enumerate(results, start=1)], {})
-
-
-def row_id(qid: str, kind: str) -> str:
-    """Returns the id of the question that a released row with a qid asks in a format."""
-    return f"{qid} {kind}"
-
-
-def _row(result: object, kind: str, where: str) -> ToolRow:
-    if not isinstance(result, Mapping) or "qid" not in result or not any(name in result for name in _REPLIES):
-        raise ValueError(f"{where}: wanted an object with qid and {' or '.join(_REPLIES)}, got {result!r:.80}.")
-    fields = {str(name): cell_text(value) for name, value in result.items() if not isinstance(value, list | dict)}
-    reply = next((fields[name] for name in _REPLIES if fields.get(name)), "")
-    # Options are not in the file: a letter is one of the released order.
-    return ToolRow(fields | {"qid": row_id(fields["qid"], kind)}, (reply,), (), where)
-
-
-def find_pictures(folder: Path) -> dict[str, MediaRef]:
-    """Returns the clip of each scan by the scan's name, or the single slice where there is no clip.
-
-    The files lie in the folder itself, or one folder further down, as in the release ("benchmark", "train").
-    """
-    found: dict[str, MediaRef] = {}
-    for kind, place in _PLACES:
-        for depth in ("", "*/"):
-            found |= {file.stem: MediaRef(file, kind=kind) for file in sorted(folder.glob(f"{depth}{place}"))}
-    return found

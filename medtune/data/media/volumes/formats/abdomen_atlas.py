@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.data.media.volumes.formats import stored_volume
+from medtune.data.media.volumes.formats import ctvit_encoding
 
 SCAN = "ct.nii.gz"
 MASKS = "segmentations"
 # The deepest path in a release is root/benchmark/ct/BDMAP_00000001/ct.nii.gz.
 _LEVELS = 4
 _MASK_SUFFIX = ".nii.gz"
-_ENCODED_SCAN = f"ct{stored_volume.ENCODING_SUFFIX}"
+_ENCODED_SCAN = f"ct{ctvit_encoding.ENCODING_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def find_cases(root: Path) -> dict[str, Case]:
                     masks.setdefault(entry.name, entry / MASKS)
                 if not any(inside):
                     below.append(entry)
-            elif entry.suffix == stored_volume.ENCODING_SUFFIX:
+            elif entry.suffix == ctvit_encoding.ENCODING_SUFFIX:
                 encodings.setdefault(entry.stem, entry)
         level = below
     return {
@@ -65,5 +65,5 @@ def _masks(folder: Path) -> dict[str, Path]:
 
 
 def _beside(folder: Path) -> Path | None:
-    names = (f"{folder.name}{stored_volume.ENCODING_SUFFIX}", _ENCODED_SCAN)
+    names = (f"{folder.name}{ctvit_encoding.ENCODING_SUFFIX}", _ENCODED_SCAN)
     return next((folder / name for name in names if (folder / name).is_file()), None)

@@ -1,30 +1,15 @@
 """The rules of R2Gen and MedEvalKit for reports, which stand beside our scores.
 
-MedEvalKit's scores of chest X-ray reports: sentence BLEU and ROUGE against findings and impression, averaged.
+R2Gen cleans IU X-ray's texts, then counts BLEU-1 to 4 and ROUGE-L of the corpus. The cleaning is odd in places,
+and kept as it is: hyphens stay, a punctuation mark before the end of a sentence leaves two blanks, and enumerations are
+only removed up to 5.
 
-Its METEOR, CIDEr, RaTEScore and GREEN are not computed here: they need data or models that it downloads.
-
-Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/Metrics_Compute/cal_report_metrics.py and utils/IU_XRAY.
-
-Reads the asked part of a report from a reply, and compares reports word by word, whatever their layout.
-
-A reply and the true report are compared after these steps:
-
-1. Of the reply, only the part that is asked for counts: a headed part that was not asked for is left out. Headings are
-   left out of both.
-2. The texts are normalised (`medtune/eval/scoring/parse_replies.py`): no case, punctuation or articles.
-3. "XXXX" is left out. It stands for a word that the release has removed, which no model can know from an image.
-
-BLEU is counted over all reports together and ROUGE-L is the mean of the reports, both with the formulas of
-pycocoevalcap.
-
-R2Gen's scores of chest X-ray reports: its cleaning of IU X-ray's texts, then BLEU-1 to 4 and ROUGE-L of the corpus.
-
-The cleaning is odd in places, and kept as it is: hyphens stay, a punctuation mark before the end of a sentence leaves
-two blanks, and enumerations are only removed up to 5.
+MedEvalKit averages sentence BLEU and ROUGE against findings and impression. Its METEOR, CIDEr, RaTEScore and GREEN are
+not computed here: they need data or models that it downloads.
 
 Source: cuhksz-nlp/R2Gen@5a2e63f, modules/tokenizers.py (clean_report_iu_xray) and modules/metrics.py; its copy of
-pycocoevalcap computes what version 1.2 of the package does.
+pycocoevalcap computes what version 1.2 of the package does. MedEvalKit's are of
+alibaba-damo-academy/MedEvalKit@9b12e3b, utils/Metrics_Compute/cal_report_metrics.py and utils/IU_XRAY.
 """
 
 import re
@@ -32,18 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from medtune.benchmarks.iu_xray.reports import FINDINGS, REPORT
 from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu, word_set_rouge
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
-from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts, corpus_bleu
-from medtune.eval.metrics.rouge_l import mean_rouge_l
+from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l as rouge_l_of
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.choice_statements import after_thoughts
 from medtune.eval.scoring.reply_rules import ReplyRule
 
 R2GEN_COLUMNS = ("BLEU_1", "BLEU_2", "BLEU_3", "BLEU_4", "ROUGE_L")
-
 # Each step replaces every occurrence, from left to right, before the next step begins.
 _STEPS = (
     *[("..", ".")] * 3,
@@ -53,13 +34,6 @@ _STEPS = (
 )
 _QUOTES = str.maketrans("", "", "\"'/\\")
 _MARKS = re.compile(r"[.,?;*!%^&_+():<=>@\[\]{}]")
-
-FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"
-REMOVED = "xxxx"
-"""What stands for a removed word. Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080."""
-_PART = "(findings?|impressions?)"
-# A heading ends with a colon, or it is a line of its own.
-_HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*", re.IGNORECASE | re.MULTILINE)
 COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rouge2", "rougeL")
 _NAMES = {"BLEU_1": "bleu1", "BLEU_2": "bleu2", "BLEU_3": "bleu3", "BLEU_4": "bleu4", "ROUGE_L": "rouge_l"}
 TASK_OF: Mapping[str, str] = {"r2gen": FINDINGS, "medevalkit": REPORT}
@@ -93,45 +67,6 @@ def corpus_scores(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
 def rouge_l(truth: str, reply: str) -> float:
     """Returns ROUGE-L of one cleaned reply, 0 to 1."""
     return rouge_l_of(cleaned(reply), cleaned(truth))
-
-
-def asked_part(text: str, task: str) -> str:
-    """Returns the part of a report that a task asks for, without headings; what has no heading counts as asked for.
-
-    >>> asked_part("**Findings:** Clear lungs. **Impression:** Normal chest.", FINDINGS)
-    'Clear lungs.'
-    >>> asked_part("Findings: Clear lungs. Impression: Normal chest.", REPORT)
-    'Clear lungs. Normal chest.'
-    """
-    first, *pieces = _HEADING.split(text)
-    headed = zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
-    wanted = [first, *(part for alone, inline, part in headed if task in (REPORT, _task_of(alone or inline)))]
-    return " ".join(part.strip() for part in wanted if part.strip())
-
-
-def _task_of(heading: str) -> str:
-    return IMPRESSION if heading.lower().startswith(IMPRESSION) else FINDINGS
-
-
-def parse_report(reply: str, question: Question) -> str | None:
-    """Returns the part of a reply that the question asks for; None where it holds no word."""
-    said = asked_part(after_thoughts(reply), question.facets["task"])
-    return said if normalised(said) else None
-
-
-def compared(text: str) -> str:
-    """Returns the words of a report in the form in which they are compared, with single blanks.
-
-    >>> compared("Findings: The heart is XXXX; lungs are clear.")
-    'heart is lungs are clear'
-    """
-    return " ".join(word for word in normalised(asked_part(text, REPORT)).split() if word != REMOVED)
-
-
-def metrics() -> Mapping[str, Metric]:
-    """Returns ROUGE-L and BLEU-1 to 4 of the compared words, by name; an unparsable reply is an empty text."""
-    bleu = {f"bleu{order}": corpus_bleu(order, form=compared) for order in range(1, 5)}
-    return {"rouge_l": mean_rouge_l(form=compared), **bleu}
 
 
 def reference(findings: str, impression: str) -> str:

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
+from medtune.models.features.feature_files import FeatureFiles
 from medtune.models.placing import placed
 from medtune.models.tuning.plan import PartName
 
@@ -29,15 +30,17 @@ Kept = tuple[Tensor, ...]
 
 
 class KeptFeatures:
-    """The features of media items, in the host's memory. Models of one run share them.
+    """The features of media items, in the host's memory and in files. Models of one run share them.
 
     Attributes:
+        files: The files where each is looked for that is not in memory, and kept beside it; None has none.
         most_bytes: The bytes that are kept at most; 0 keeps nothing.
         in_training: Whether training steps read and keep features: only where the same pixels come again.
     """
 
-    def __init__(self, most_bytes: float = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: float = MOST_BYTES, files: FeatureFiles | None = None) -> None:
         self.most_bytes = most_bytes
+        self.files = files
         self.in_training = False
         self.held_bytes = 0
         self._entries: dict[bytes, Kept] = {}
@@ -54,7 +57,7 @@ class KeptFeatures:
         anything else, and an entry that makes room for the next one would be gone before it is asked for.
 
         Args:
-            comes_again: Whether training sees the same pixels more than once.
+            comes_again: Whether training, or another run that has the same files, sees the same pixels again.
         """
         self.in_training, self._stays = comes_again, set()
 
@@ -65,7 +68,9 @@ class KeptFeatures:
         self._entries.clear()
         self.held_bytes = 0
 
-    def read(self, keys: Sequence[bytes], make: Callable[[int], Kept]) -> list[Kept]:
+    def read(
+        self, keys: Sequence[bytes], make: Callable[[int], Kept], *, device: torch.device, outlives: bool
+    ) -> list[Kept]:
         """Returns the features of each item.
 
         Each is made alone, so that it is the same to the bit whatever stands beside it, and whatever is kept already:
@@ -74,12 +79,19 @@ class KeptFeatures:
         Args:
             keys: The name of each item's entry (`named`).
             make: Function of the number of an item that makes its features.
+            device: The device on which they are made.
+            outlives: Whether another run may ask for them, so that they are worth a file: weights that learn are gone
+                with the next step.
         """
+        files = self.files if outlives else None
         found: dict[bytes, Kept] = {}
         for place, key in enumerate(keys):
             if key not in found:
-                found[key] = self._entries[key] if key in self._entries else make(place)
+                known = self._entries.get(key) or (files and files.read(key, device))
+                found[key] = known or make(place)
                 self._keep(key, found[key])
+                if files is not None and known is None:
+                    files.write(key, found[key])
         return [found[key] for key in keys]
 
     def _keep(self, key: bytes, kept: Kept) -> None:
@@ -151,7 +163,7 @@ def can_keep(weights: Iterable[Tensor], kept: KeptFeatures, model: nn.Module) ->
             return False
         whole, learn = True, learn or each.requires_grad
     # Within a pass, FSDP has gathered what belongs to no unit.
-    if not whole or not kept.most_bytes or isinstance(model, FSDPModule):
+    if not whole or not (kept.most_bytes or kept.files) or isinstance(model, FSDPModule):
         return False
     if learn:
         # Strategies change the weights that learn in ways that no version counts.

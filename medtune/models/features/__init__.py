@@ -1,0 +1,1 @@
+"""Features that frozen modules made of media items, kept in memory and in files."""
