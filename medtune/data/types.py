@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric", "set"]
 Split = Literal["train", "val", "test"]
-Provenance = Literal["released", "reconstruction", "synthetic"]
+Provenance = Literal["released", "own", "reconstruction", "synthetic"]
 Reading = Literal["likelihood", "generation"]
 Condition = Literal[
     "image",

@@ -39,7 +39,7 @@ class DataLabel:
     """The label of a set of numbers; its fields have the same names in every JSON file.
 
     Attributes:
-        provenance: Origin of the data: "released", "reconstruction" or "synthetic".
+        provenance: Origin of the data: "released", "own" (the user's), "reconstruction" or "synthetic".
         prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
@@ -75,6 +75,10 @@ class DataLabel:
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
         return {name: text for name, text in asdict(self).items() if text}
+
+    @property
+    def origin(self) -> str:
+        return "the user's own" if self.provenance == "own" else self.provenance
 
     def banners(self) -> tuple[tuple[str, str], ...]:
         """Returns (name, meaning) of each reason why the numbers are not the benchmark's own, most serious first."""
@@ -125,7 +129,7 @@ class DataLabel:
 
     def notes(self) -> tuple[str, ...]:
         """Returns the label as short lines of plain text, for tables."""
-        found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
+        found = [f"Data: {self.origin}. Prompts: {self.prompts}."]
         if self.split_leaks:
             found.append(f"Leaks of the data's own split: {self.split_leaks}.")
         if self.seen_in_training == NOT_RECORDED:

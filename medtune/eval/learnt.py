@@ -46,6 +46,10 @@ class Learnt:
         }
         return found if self.is_whole else {**found, _BEFORE: NOT_RECORDED}
 
+    def knows(self, shown: str) -> bool:
+        """Returns whether a media file that shows this (a digest) was learnt."""
+        return shown[:_DIGITS] in self.media
+
     def joined(self, others: Iterable[Learnt]) -> Learnt:
         """Returns what this training and earlier ones saw together."""
         every = (self, *others)

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from medtune.benchmarks import find_source
 from medtune.data.prepared.read import open_prepared
+from medtune.data.raw.source import TableOptions
 from medtune.eval.data_label import DataLabel, label_of, recorded_label, unofficial_sets
+from medtune.eval.scoring.standing import incomparable
+from medtune.trainer.experiment.own_source import source_for
 
 PLAIN = DataLabel(provenance="released", prompts="ours")
 WHOLE = DataLabel(
@@ -31,6 +35,16 @@ def test_released_data_in_our_words_need_no_banner_and_all_else_has_its_own() ->
     ]
     assert "u2_bench by patient" in WHOLE.banners()[1][1]
     assert PLAIN.notes() == ("Data: released. Prompts: ours.",)
+
+
+def test_a_users_own_data_are_called_so_and_stand_apart_from_published_numbers() -> None:
+    own = replace(PLAIN, provenance="own")
+    assert own.notes() == ("Data: the user's own. Prompts: ours.",)
+    assert incomparable(own) == "the data are the user's own, not the released ones"
+    origins = {name: find_source(name).provenance for name in ("ct_masks", "table", "image_folder", "ms_swift")}
+    assert set(origins.values()) == {"own"}
+    told = source_for("fetal_gauge", Path("release.csv"), TableOptions(), named="table")
+    assert told.provenance == "released"  # Its README takes the table as the benchmark's release.
 
 
 @pytest.mark.parametrize(("unit", "count"), [("patient", 0), ("", 0), ("image", 1), ("body or study", 1)])

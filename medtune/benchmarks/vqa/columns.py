@@ -87,8 +87,16 @@ _FEWEST_LETTERS = 5
 """A shorter word is never taken for a misspelling (our own choice)."""
 _FEWEST_WITH_ANOTHER = 7
 """The fewest letters of a word that is one if a single letter is another: class and glass are two words."""
-_WORDS = frozenset(("patent",))
-"""Words of medicine that are one letter away from a column's name."""
+_FEWEST_WITH_TWO = 7
+"""The fewest letters of a word that may be wrong twice, between a right first and a right last letter."""
+_VOWELS = "aeiouäöü"
+_WORDS = frozenset(
+    (
+        *("patent", "patience", "payment", "resected", "splint", "suspect", "subtest", "opinions", "chances"),
+        *("puncture", "posture", "fullname"),
+    )
+)
+"""Words of hospitals that are a letter or two away from a column's name."""
 _MISSPELT = tuple(role for role in _USUAL if role not in (TASK, ID, SYSTEM, TURNS))
 _AND = re.compile(r",| \+ ")
 """What stands between several columns of a role: commas, or what `Columns.line` prints."""
@@ -215,6 +223,8 @@ def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> No
 def _meant(name: str, role: str) -> list[str]:
     """Returns the names of the role of which a name is a misspelling, in English where there is one."""
     meant = [known for known in _USUAL[role] if is_misspelt(name, known)]
+    if not meant and role != REJECTED:  # Much is called repeated, reflected or reverted.
+        meant = [known for known in _USUAL[role] if _is_nearly(name, known)]
     return meant or [known for known in sorted(_known(role)) if is_misspelt(name, known)]
 
 
@@ -239,6 +249,37 @@ def is_misspelt(name: str, known: str) -> bool:
     if len(one) == len(two) == 1:
         return len(other[0][1]) >= _FEWEST_WITH_ANOTHER
     return len(one) + len(two) == 1 or (len(one) == 2 and one == two[::-1])
+
+
+def _is_nearly(name: str, known: str) -> bool:
+    """Returns whether a long word of a column's name has two such errors, or a short one lacks a vowel.
+
+    Example:
+        >>> [_is_nearly(*pair) for pair in (("pacent", "patient"), ("splt", "split"), ("slit", "split"))]
+        [True, True, False]
+    """
+    words, wanted = name.split("_"), known.split("_")
+    other = [pair for pair in zip(words, wanted, strict=False) if pair[0] != pair[1]]
+    if len(words) != len(wanted) or name in _WORDS or len(other) != 1:
+        return False
+    one, two = other[0]
+    if len(one) == len(two) - 1 == _FEWEST_LETTERS - 1:
+        return any(two[at] in _VOWELS and one == two[:at] + two[at + 1 :] for at in range(1, len(one)))
+    ends = one[:1] + one[-1:] == two[:1] + two[-1:]
+    return ends and len(two) >= _FEWEST_WITH_TWO and len(one) >= _FEWEST_LETTERS + 1 and _num_errors(one, two) <= 2
+
+
+def _num_errors(one: str, two: str) -> int:
+    """Returns how many letters are missing, too many, others, or have changed places with the next."""
+    before, last = [0] * (len(two) + 1), list(range(len(two) + 1))
+    for i, letter in enumerate(one, start=1):
+        now = [i]
+        for j, wanted in enumerate(two, start=1):
+            now.append(min(last[j] + 1, now[j - 1] + 1, last[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and letter == two[j - 2] and one[i - 2] == wanted:
+                now[j] = min(now[j], before[j - 2] + 1)
+        before, last = last, now
+    return last[-1]
 
 
 def _num_shared(one: str, two: str) -> int:

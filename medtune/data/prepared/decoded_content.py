@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.images import decode_image
+from medtune.data.media.stored_media import pixel_digest
 from medtune.data.media.videos.read import read_whole_frames
 from medtune.data.media.volumes.axial_pictures import HuRange
 from medtune.data.media.volumes.read import read_volume
@@ -108,6 +110,12 @@ def decoded_content(kind: MediaKind, path: Path) -> Content | None:
         count, frames_THWC = read_whole_frames(path, NUM_FRAMES)
         return Content(_digest(frames_THWC, count), _hashes(frames_THWC))
     return None
+
+
+def shown_digest(kind: MediaKind, path: Path) -> str:
+    """Returns the digest by which a prepared folder that holds a media file says what it shows."""
+    content = decoded_content(kind, path)
+    return content.digest if content else pixel_digest(decode_image(path).pixels_HWC)
 
 
 def _digest(pictures: Iterable[NDArray[np.generic]], count: int = 0) -> str:

@@ -182,7 +182,7 @@ def prepare(
         if official:
             write_prompts(draft, official.templates)
         if rejected:
-            write_rejects(draft / REJECTS, rejected)
+            write_rejects(draft / REJECTS, rejected, root)
     return open_prepared(out)
 
 

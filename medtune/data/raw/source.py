@@ -302,7 +302,7 @@ class Source:
         title: The name for people.
         licence: The licence of the raw files.
         url: Where the raw files can be found.
-        provenance: Whether the questions were released, reconstructed or simulated.
+        provenance: Whether the questions were released, are the user's own, were reconstructed or simulated.
         patient_unit: What stands for a patient, in words, if the files name no patients.
         read: A function of (root, seed, scratch) that returns the table. `root` is the user's folder, None for a
             simulation. `scratch` is an empty folder for images that exist as files nowhere else: simulated ones, or

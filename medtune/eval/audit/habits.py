@@ -19,6 +19,7 @@ from medtune.eval.audit.row import (
     accuracy_row,
     answers_in,
     flagged,
+    ids_of,
     rights_in,
 )
 from medtune.eval.scoring.normalised_text import normalised
@@ -81,6 +82,7 @@ def most_frequent_answer_row(subject: AuditedPhase, collapse: dict[str, Collapse
         found.excess_ci95,
         flag=f"answers collapse to one in {', '.join(names)}" if names else None,
         note=f"{worst}: {found.answer!r} is {found.share:.0%} of the answers, {found.truth_share:.0%} of the truth",
+        counts=ids_of(question for question in subject.questions if _kind(question) == worst),
     )
 
 
@@ -129,7 +131,7 @@ def reply_form_rows(subject: AuditedPhase, parser: str) -> list[AuditRow]:
     said = [(question, [normalised(text).split() for text in texts]) for question, texts in replied if texts]
     if not said:
         return []
-    patients = [question.patient_id for question, _ in said]
+    patients, counts = [question.patient_id for question, _ in said], ids_of(question for question, _ in said)
     beyond = [
         fmean(len(words) for words in texts) - max(len(normalised(option).split()) for option in question.options)
         for question, texts in said
@@ -141,13 +143,13 @@ def reply_form_rows(subject: AuditedPhase, parser: str) -> list[AuditRow]:
     return [
         AuditRow(
             "reply_words", f"words of a reply beyond the longest option ({parser})", subject.phase, "words", value,
-            len(said), longer, note="a reward for length, or none for an end, shows here",
+            len(said), longer, note="a reward for length, or none for an end, shows here", counts=counts,
             flag=f"replies have {value:.1f} words more than the longest option" if longer.low > LONGER_WORDS else None,
         ),
         *_cut_rows(subject, passes, parser),
         AuditRow(
             "names_every_option", f"replies that name every option ({parser})", subject.phase, "share", share,
-            len(said), named, note="a reply that names them all cannot be wrong in each of them",
+            len(said), named, note="a reply that names them all cannot be wrong in each of them", counts=counts,
             flag=f"{share:.0%} of the replies name every option" if named.low > EVERY_OPTION_LIMIT else None,
         ),
     ]  # fmt: skip
@@ -158,20 +160,20 @@ def _cut_rows(
 ) -> list[AuditRow]:
     # Other tools' files do not say why a reply ended.
     known = [
-        (question.patient_id, fmean(each.finish_reason == "length" for each in said))
+        (question, fmean(each.finish_reason == "length" for each in said))
         for question, said in passes
         if said and all(each.finish_reason is not None for each in said)
     ]
     if not known:
         return []
-    patients, cut = [patient for patient, _ in known], [share for _, share in known]
+    patients, cut = [question.patient_id for question, _ in known], [share for _, share in known]
     bounds = intervals.mean_interval(cut, patients)
     return [
         AuditRow(
             "cut_replies", f"replies that were cut at their largest length ({parser})", subject.phase, "share",
             fmean(cut), len(cut), bounds, note="an answer that ends by itself is shorter than the limit",
             flag=f"{fmean(cut):.0%} of the replies were cut at their largest length"
-            if bounds.low > CUT_LIMIT else None,
+            if bounds.low > CUT_LIMIT else None, counts=ids_of(question for question, _ in known),
         )
     ]  # fmt: skip
 

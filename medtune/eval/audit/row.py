@@ -1,10 +1,13 @@
 """Defines the rows of an audit: a value with its interval, the model's distance to it, and a flag if suspicious."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from medtune.data.types import Condition, Interval, Prediction, Question
 from medtune.eval.audit.probes import Probe
@@ -87,6 +90,10 @@ class AuditRow:
     gap: Gap | None = None
     flag: str | None = None
     note: str = ""
+    # The ids of the questions behind the value, where these are not all that have options; in no file.
+    counts: Annotated[tuple[str, ...], Field(exclude=True), SkipJsonSchema()] = field(
+        default=(), repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,10 @@ def accuracy_row(
         gap = Gap(float(np.mean(model)) - float(np.mean(right)), found, p)
     interval = intervals.mean_interval(right, patients)
     return AuditRow(name, title, phase, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
+
+
+def ids_of(questions: Iterable[Question]) -> tuple[str, ...]:
+    return tuple(question.id for question in questions)
 
 
 def flagged(row: AuditRow, flag: str | None) -> AuditRow:
@@ -274,7 +285,8 @@ class AuditedPhase:
         right = [float(said == question.answer) for said, question in zip(probe.answers, asked, strict=True)]
         model = [self.right[number] for number in probe.asked]
         patients = [question.patient_id for question in asked]
-        return accuracy_row(probe.name, probe.title, right, patients, model=model, note=probe.note)
+        row = accuracy_row(probe.name, probe.title, right, patients, model=model, note=probe.note)
+        return replace(row, counts=ids_of(asked))
 
     def answered(self, answer: Callable[[Question], str | None]) -> list[str | None]:
         """Returns the answer of a rule to each question; None where the rule has none."""

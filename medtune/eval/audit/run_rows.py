@@ -7,6 +7,7 @@ wrong answer to the others.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from medtune.data.types import Condition, Question
@@ -29,6 +30,7 @@ from medtune.eval.audit.row import (
     accuracy_row,
     flagged,
     flagged_if_level,
+    ids_of,
     rights_in,
 )
 from medtune.eval.metric import ParsedReply, passes_text
@@ -121,7 +123,7 @@ def copying_row(subject: AuditedPhase, name: str, title: str, copied: Sequence[s
         flag = f"the model copies: {value:.0%} of its answers follow it where it is wrong (guessing: {chance:.0%})"
     return AuditRow(
         name, title, subject.phase, "share", value, len(same), interval, flag=flag,
-        note=f"of the questions where it is wrong; guessing would give {chance:.3f}",
+        note=f"of the questions where it is wrong; guessing would give {chance:.3f}", counts=ids_of(asked),
     )  # fmt: skip
 
 
@@ -147,7 +149,7 @@ def frame_order_rows(subject: AuditedPhase) -> list[AuditRow]:
 
 
 def _row(subject: AuditedPhase, right: Sequence[float], part: Sequence[int], name: str, title: str) -> AuditRow:
-    return accuracy_row(
+    row = accuracy_row(
         name,
         title,
         [right[number] for number in part],
@@ -156,6 +158,7 @@ def _row(subject: AuditedPhase, right: Sequence[float], part: Sequence[int], nam
         phase=subject.phase,
         note="every frame is shown, the times are those of the clip",
     )
+    return replace(row, counts=ids_of(subject.questions[number] for number in part))
 
 
 def naming_rows(subject: AuditedPhase) -> list[AuditRow]:
@@ -235,6 +238,7 @@ def permutation_rows(subject: AuditedPhase) -> list[AuditRow]:
         intervals.mean_interval(option, patients),
         flag=flag,
         note=f"{share[1]:.3f} follow the place (letter); the rest neither",
+        counts=ids_of(question for question, _ in pairs),
     )
     return [follows, accuracy]
 

@@ -209,11 +209,13 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
     if number.gain is not None and number.gain.before is not None and number.gain.after is not None:
         yield f"before     {number.gain.before:.6g}, after {number.gain.after:.6g}, of the same questions"
     asked = len(rows) + sum(map(len, found.left_out.values()))
-    yield f"counts     {len(rows):,} of {asked:,} questions{_named([row.question.id for row in rows], most)}"
+    yield f"counts     {len(rows):,} of {asked:,} questions{named_ids([row.question.id for row in rows], most)}"
     if rows:
         yield f"           {_outcomes(rows)}"
+        if wrong := [row.question.id for row in rows if not all(reply.correct for reply in row.passes)]:
+            yield f"not right  {len(wrong):,}{named_ids(wrong, most)}"
     for why, ids in found.left_out.items():
-        yield f"leaves out {len(ids):,}: {why}{_named(ids, most)}"
+        yield f"leaves out {len(ids):,}: {why}{named_ids(ids, most)}"
     yield f"joined     {_joined(number, found)}"
     if found.limits is not None:
         yield f"interval   {_basis(found, number.ci95)}; {method_for(_patients(rows), folds=_folds(rows))}"
@@ -263,7 +265,7 @@ def _test(gain: LevelGain, found: SwapTest) -> str:
     return f"{told}; McNemar's test, which takes questions as independent, has {p_equals(gain.mcnemar_p)}"
 
 
-def _named(ids: Sequence[str], most: int | None) -> str:
+def named_ids(ids: Sequence[str], most: int | None) -> str:
     shown = ids if most is None else ids[:most]
     return f": {', '.join(shown)}" + (", ..." if len(shown) < len(ids) else "") if shown else ""
 

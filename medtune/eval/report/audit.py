@@ -23,7 +23,7 @@ from medtune.eval.report.table import (
     span,
     word,
 )
-from medtune.eval.results.phase_schema import Level, Phase
+from medtune.eval.results.phase_schema import Level, Measured, Phase
 from medtune.eval.statistics.patient_swaps import p_equals
 
 TITLES = {
@@ -55,6 +55,7 @@ _IMAGE = {
 }
 
 _OWN = "with its own image"
+_QUESTION = "Does it look at the image?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +93,26 @@ def image_use(run: RunData) -> ImageUse | None:
     """
     if run.results.shown_under("image") != "image":
         return None
-    audited = [row for row in run.audit.rows if row.metric == ACCURACY] if run.audit else []
+    audited = _accuracies(run)
     unseeing = [row for row in audited if row.name in UNSEEING and row.gap is not None]
     if not unseeing:
         return _image_use_of_baselines(run)
-    own = next((StripValue(_OWN, row.value, row.ci95, "model") for row in audited if row.name == "model"), _own(run))
+    own = _audited_own(run, _OWN)
+    with_it = f" ({_OWN} {plain(own[0].value, 2)})" if own and run.primary != ACCURACY else ""
+    scores = "it scores" if run.primary == ACCURACY else "its accuracy is"
     shown = {row: row.gap is not None and row.gap.ci95.low > 0 for row in unseeing}
-    told = [f"{_IMAGE[row.name]} it scores {plain(row.value, 2)}" for row in unseeing]
+    told = [f"{_IMAGE[row.name]} {scores} {plain(row.value, 2)}" for row in unseeing]
     alike = [_IMAGE[row.name] for row in unseeing if not shown[row]]
     standing = "surely less: its answers rest on the patient's own image"
     if alike:
         standing = f"not surely less {' or '.join(alike)}" if len(alike) < len(unseeing) else "not surely less"
+    num = unseeing[0].n
+    before = run.phases["zero_shot"].metrics.get("image", {}).get(run.last.parser, {}) if run.gain else {}
+    guess = next((row.value for row in audited if row.name == "random"), None)
     rows = [StripValue(_IMAGE[row.name], row.value, row.ci95, "blind") for row in unseeing]
-    return ImageUse(f"{_capital(', '.join(told))}: {standing}.", not alike, _beside_the_model(run, own, rows))
+    rows = _beside(rows, before.get(ACCURACY), guess, num)
+    chart = strip_chart("image-use", f"{_QUESTION} {_capital(ACCURACY)} of {num:,} questions", [*own, *rows])
+    return ImageUse(f"{_capital(', '.join(told))}{with_it}: {standing}.", not alike, chart)
 
 
 def _image_use_of_baselines(run: RunData) -> ImageUse | None:
@@ -113,55 +121,64 @@ def _image_use_of_baselines(run: RunData) -> ImageUse | None:
     if not known or run.last.overall.value is None:
         return None
     told = ", ".join(f"{_IMAGE[name]} it scores {plain(value, 2)}" for name, value in known.items())
+    level, sentence = run.last.overall, f"{_capital(told)}; medtune audit RUN tests the difference."
     rows = [StripValue(_IMAGE[name], value, None, "blind") for name, value in known.items()]
-    sentence = f"{_capital(told)}; medtune audit RUN tests the difference."
-    return ImageUse(sentence, False, _beside_the_model(run, _own(run), rows))
-
-
-def _own(run: RunData) -> StripValue:
-    return StripValue(_OWN, run.last.overall.value or 0.0, run.last.overall.ci95, "model")
-
-
-def _beside_the_model(run: RunData, own: StripValue, rows: list[StripValue]) -> StripChart | None:
     before = run.phases["zero_shot"].overall if run.gain else None
-    rows = (
-        [StripValue("before training", before.value, before.ci95, "before"), *rows]
-        if before and before.value is not None
-        else rows
-    )
-    guess = run.last.overall.baselines.get("random")
-    rows = [*rows, *([] if guess is None else [StripValue("guessing", guess, None, "check")])]
-    return strip_chart("image-use", "Does it look at the image?", [own, *rows])
+    rows = [*_own(run, _OWN), *_beside(rows, before, level.baselines.get("random"), level.n)]
+    title = f"{_QUESTION} {_capital(spoken(run.primary))} of {level.n:,} questions"
+    return ImageUse(sentence, False, strip_chart("image-use", title, rows))
+
+
+def _accuracies(run: RunData) -> list[AuditRow]:
+    return [row for row in run.audit.rows if row.metric == ACCURACY] if run.audit else []
+
+
+def _audited_own(run: RunData, label: str) -> list[StripValue]:
+    """Returns the model's accuracy among the audit's, whose questions may be others than those of the headline."""
+    own = [row for row in _accuracies(run) if row.name == "model"]
+    found = [StripValue(label or row.title, row.value, row.ci95, "model") for row in own]
+    return found or (_own(run, label or _OWN) if run.primary == ACCURACY else [])
+
+
+def _own(run: RunData, label: str) -> list[StripValue]:
+    level = run.last.overall
+    return [] if level.value is None else [StripValue(label, level.value, level.ci95, "model")]
+
+
+def _beside(blind: list[StripValue], before: Measured | None, guess: float | None, num: int) -> list[StripValue]:
+    """Returns the rows with what the untrained model and guessing reach on as many questions."""
+    found = [*blind, *([] if guess is None else [StripValue("guessing", guess, None, "check")])]
+    if before is None or before.value is None or before.n != num:
+        return found
+    return [StripValue("before training", before.value, before.ci95, "before"), *found]
 
 
 def audit_chart(run: RunData) -> StripChart | None:
     """Returns the checks on one axis with the model, the strongest first; None of fewer than two."""
     if run.audit:
-        rows = [row for row in run.audit.rows if row.metric == ACCURACY]
-        own = [StripValue(row.title, row.value, row.ci95, "model") for row in rows if row.name == "model"] or [
-            _own(run)
-        ]
+        rows, own = _accuracies(run), _audited_own(run, "")
+        num = next((row.n for row in rows if row.name == "model"), run.last.overall.n)
+        title = f"What else reaches this accuracy of {num:,} questions"
         checks = [
             StripValue(
                 row.title,
                 row.value,
                 row.ci95,
                 "check" if row.phase == NO_MODEL else "blind",
-                "not beaten" if row.flag else "",
+                ", ".join(
+                    filter(None, ["" if row.n == num else f"{row.n:,} questions", "not beaten" if row.flag else ""])
+                ),
             )
             for row in rows
             if row.name != "model"
         ]
     else:
-        level = run.last.overall
-        own = [] if level.value is None else [_own(run)]
+        title, own = "What else reaches this score", _own(run, _OWN)
         checks = [
             StripValue(blind.title, blind.value, None, "blind" if blind.name in UNSEEING else "check")
-            for blind in blind_scores(level)
+            for blind in blind_scores(run.last.overall)
         ]
-    return strip_chart(
-        "audit-axis", "What else reaches this score", [*own, *sorted(checks, key=lambda one: -one.value)]
-    )
+    return strip_chart("audit-axis", title, [*own, *sorted(checks, key=lambda one: -one.value)])
 
 
 @dataclass(frozen=True, slots=True)

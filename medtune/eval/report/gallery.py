@@ -5,8 +5,10 @@ Shapes: H height, W width, C channels.
 
 import base64
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import PIL.Image
 
@@ -85,18 +87,24 @@ class Gallery:
     num_questions: int
     num_patients: int | None  # Number of patients that they are about; None if the prepared folder is missing.
     counts: tuple[tuple[str, int], ...]  # (outcome or change in words, number of questions of the run).
+    wrong: Mapping[str, int] = field(default_factory=dict)  # "facet=level" -> number of wrong answers in the run.
+    phase: str = ""  # The last evaluation.
     passes: int = 1  # Number of times that each question was asked; the reply of the first pass is shown and counted.
     missing: str | None = None  # The reason why there are no questions; None if there are some.
 
     def first_wrong(self, facet: str) -> dict[str, BarLink]:
         """Returns for each level of a facet where the first of its wrong answers stands, if one is shown."""
-        found: dict[str, BarLink] = {}
+        found: dict[str, list[int]] = {}
         for item in self.items:
             for group in item.groups if item.outcome == "wrong" else ():
-                name, _, level = group.partition("=")
-                if name == facet:
-                    found.setdefault(level, BarLink(item.number, group))
-        return found
+                found.setdefault(group, []).append(item.number)
+        links = {}
+        for group, numbers in found.items():
+            name, _, level = group.partition("=")
+            if name == facet:
+                command = f"medtune explain RUN {shlex.quote(f'phases.{self.phase}.by.{name}.{level}')} --all"
+                links[level] = BarLink(numbers[0], group, len(numbers), self.wrong[group], command)
+        return links
 
     @property
     def groups(self) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -139,6 +147,13 @@ def gallery(run: RunData) -> Gallery:
         num_questions=len(answered),
         num_patients=len({one.question.patient_id for one in answered}),
         counts=_counts(answered),
+        wrong=Counter(
+            f"{name}={level}"
+            for one in answered
+            if _outcome(one) == "wrong"
+            for name, level in one.question.facets.items()
+        ),
+        phase=[*run.phases][-1],
         passes=max(phase.overall.repeats for phase in run.phases.values()),
     )
 

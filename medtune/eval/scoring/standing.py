@@ -44,7 +44,7 @@ def departures(
 def incomparable(label: DataLabel) -> str:
     """Returns why numbers say nothing about published ones at all: other data, or data that were learnt; else ""."""
     if label.provenance != RELEASED:
-        return f"the data are {label.provenance}, not the released ones"
+        return f"the data are {label.origin}, not the released ones"
     if label.unofficial_training:
         return f"the model was trained on {label.unofficial_training}, which is for evaluation alone"
     if label.seen_in_training not in ("", NOT_RECORDED):

@@ -269,7 +269,7 @@ def recompute_activations(model: Model) -> None:
     Source: Chen et al. 2016, arXiv 1604.06174.
     """
     language = model.of_transformers
-    language.gradient_checkpointing_enable({"use_reentrant": False})
+    language.activation_checkpointing_enable({"use_reentrant": False})
     # transformers lets the outputs of embeddings require gradients, which only reentrant checkpointing needs. A frozen
     # tower would keep the activations of all its layers for a backward pass that nobody wants.
     language.disable_input_require_grads()

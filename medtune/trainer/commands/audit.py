@@ -63,9 +63,10 @@ def audit_run(root: Path, *, questions: Path | None = None, server: str | None =
         server: The address of the server that may be asked, where a served model answered.
     """
     # These imports load torch, which the audit of a benchmark does not need.
-    from medtune.trainer.experiment.audit import answered_phase, audit_with_model
+    from medtune.trainer.experiment.audit import audit_with_model
     from medtune.trainer.experiment.experiment import open_run
     from medtune.trainer.experiment.load_model import load_model
+    from medtune.trainer.runs.audited import answered_phase
     from medtune.trainer.runs.run_folder import RunFolder
 
     folder = RunFolder(root)

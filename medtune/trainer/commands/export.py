@@ -23,7 +23,7 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.tuning.quantize import precise, resolved
 from medtune.models.vlm import LANGUAGE_FOLDER
-from medtune.models.weights.hub import check_public, check_repo, push, terms_of
+from medtune.models.weights.hub import check_public, check_repo, push, show_downloads_alone, terms_of
 from medtune.models.weights.write_adapter import Base, usage
 from medtune.trainer.commands.arguments import Commands, positive
 from medtune.trainer.devices.ranks import device_of_rank
@@ -263,6 +263,7 @@ def export_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
         device=torch.device(options.device),
         samples=0 if options.no_proof else options.samples,
     )
+    show_downloads_alone()
     written = _export_run(options.run, options.out, wanted, for_hub=options.push_to_hub is not None)
     if options.push_to_hub is not None:
         message = f"{written.recipe.model.name} tuned on {written.recipe.data.benchmark}"

@@ -62,7 +62,8 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         "--options",
         nargs="+",
         metavar="TEXT",
-        help="The options, in their order, of every row that lists none (default: the values of a column of labels).",
+        help="The options of every row that lists none, in the order in which the prompt lists them, which can change "
+        "answers (default: the values of a column of labels).",
     )
     parser.add_argument(
         "--answers",
@@ -367,7 +368,8 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="TEXT",
-        help="The options of every row that lists none (default: those of the same question in the model's own data).",
+        help="The options of every row that lists none, in the order in which the prompt lists them, which can change "
+        "answers (default: those of the same question in the model's own data).",
     )
     parser.add_argument(
         "--columns",

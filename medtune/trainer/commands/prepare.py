@@ -10,7 +10,7 @@ from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
-from medtune.data.prepared.manifest import REJECTS, rejects_table
+from medtune.data.prepared.manifest import MANIFEST, REJECTS, Manifest, first_rejects, read_manifest, rejects_table
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.splits import TEST_ONLY
 from medtune.data.prepared.work.processes import usable_cores
@@ -74,7 +74,8 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write; required unless --list-missing is given (default: none).",
+        help="The folder to write, in place of a prepared one that lies there; required unless --list-missing is given "
+        "(default: none).",
     )
     parser.add_argument(
         "--source",
@@ -214,6 +215,7 @@ def _processes(asked: int) -> int:
 
 
 def _prepare_folder(options: argparse.Namespace, source: Source, processes: int) -> int:
+    before = _folder_before(options.out)
     prepared = prepare(
         source,
         benchmark=options.benchmark,
@@ -232,7 +234,10 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
         show_cells=options.show_cells,
     )
     manifest = prepared.manifest
-    print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")
+    same = "" if before is None else ", the same as before"
+    if before and before.data_hash != manifest.data_hash:
+        same = f"; it replaced {before.data_hash[:16]}: runs on those data no longer find them here"
+    print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}{same}")
     print(f"patients: {manifest.patient_unit}")
     for split in SPLITS:
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
@@ -258,7 +263,9 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
             print(f"note: {note}")
     if manifest.rejected:
         print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(f"the first of them:\n{first_rejects(options.out / REJECTS)}")
         print(f"each rejected row: {options.out / REJECTS}")
+        print("  ([3]/[1] is the first entry of the third, in order of names; --show-cells FILE writes the paths)")
     if source.with_options is not None:
         _print_samples(prepared, find_benchmark(options.benchmark))
     for note in manifest.warnings:
@@ -266,6 +273,19 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
+
+
+def _folder_before(out: Path) -> Manifest | None:
+    """Says that a prepared folder will be replaced, and returns its manifest; None where none can be read."""
+    if not (out / MANIFEST).is_file():
+        return None
+    try:
+        before = read_manifest(out)
+        said = f"{before.benchmark}, data hash {before.data_hash[:16]}"
+    except ValueError:
+        before, said = None, "damaged, or of another version"
+    print(f"{out}: holds a prepared folder ({said}), which is replaced once the new one is finished", file=sys.stderr)
+    return before
 
 
 def _several(unit: str) -> str:

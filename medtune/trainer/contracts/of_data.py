@@ -17,7 +17,7 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.work.take import read_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.types import SPLITS, AnswerFormat, AnswerKind, Prediction, PredictionKey, Question
+from medtune.data.types import SPLITS, AnswerFormat, AnswerKind, Prediction, PredictionKey, Provenance, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
@@ -249,8 +249,8 @@ def it_says_where_it_comes_from(example: Example) -> Iterator[str]:
             yield f"Source.{field} is empty; fill it in"
     if not re.match(r"https?://", source.url):
         yield f"Source.url is {source.url!r}; give an address that begins with https://"
-    if source.provenance not in ("released", "reconstruction", "synthetic"):
-        yield f"Source.provenance is {source.provenance!r}; it must be released, reconstruction or synthetic"
+    if source.provenance not in get_args(Provenance):
+        yield f"Source.provenance is {source.provenance!r}; it must be one of {', '.join(get_args(Provenance))}"
     if not catalog.find(catalog.SOURCES, example.name).first_line():
         yield "the module has no docstring; open it with a sentence that says what the source reads"
 

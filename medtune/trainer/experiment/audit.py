@@ -4,46 +4,18 @@ The audit uses the answers on disk, and where it needs others it asks the model 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
-from medtune.data.types import MediaGroup, Prediction, Reading
+from medtune.data.types import Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
-from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, most_read, thumbnails_and_greys
-from medtune.eval.audit.probes import drawn
-from medtune.eval.audit.row import Audit, audit_text, is_choice, subject_of
-from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
-from medtune.eval.predictions.files import MERGED
-from medtune.eval.predictions.shards import stored_predictions
+from medtune.eval.audit.row import Audit, audit_text, is_choice
+from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.trainer.experiment.evaluate import AskedModel, answer_groups
 from medtune.trainer.experiment.experiment import Experiment
-
-MAX_PROBED_IMAGES = 1200
-"""The largest number of train images that the linear probe learns from; the vision tower has to encode each one."""
-
-
-@dataclass(frozen=True)
-class AnsweredPhase:
-    name: str  # "final" or "zero_shot".
-    groups: tuple[MediaGroup, ...]  # The media groups with at least one answered question.
-    predictions: tuple[Prediction, ...]  # The answers of the phase, as they are on disk.
-
-
-def answered_phase(experiment: Experiment) -> AnsweredPhase:
-    """Returns the last phase of a run, read from its folder."""
-    folder = experiment.folder
-    done = [phase for phase in (folder.final, folder.zero_shot) if (phase / MERGED).is_file()]
-    if not done:
-        raise FileNotFoundError(f"{folder.root}: no {MERGED} in final/ or zero_shot/; finish the run first")
-    predictions = tuple(stored_predictions(done[0]).values())
-    asked = {prediction.key.question_id for prediction in predictions}
-    groups = experiment.prepared.groups(experiment.recipe.eval.split)
-    chosen = tuple(group for group in groups if any(question.id in asked for question in group.questions))
-    return AnsweredPhase(done[0].name, chosen, predictions)
+from medtune.trainer.runs.audited import AnsweredPhase, answered_phase, audited, audited_media, image_probes
 
 
 def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
@@ -90,43 +62,12 @@ def audit_with_model(experiment: Experiment, phase: AnsweredPhase, model: AskedM
 
 
 def _audit(experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Prediction], model: AskedModel) -> Audit:
-    subject = subject_of(
-        phase.name,
-        [question for group in phase.groups for question in group.questions],
-        [*phase.predictions, *answers],
-        experiment.benchmark,
-        parser=experiment.primary_parser,
-        train=experiment.prepared.questions("train"),
-    )
-    read = audited_media(experiment, phase.groups)
-    (small, greys), (small_asked, greys_asked) = (thumbnails_and_greys(part) for part in (read.learnt, read.asked))
-    probes = [
-        *cue_probes(subject.train, read.learnt, subject.questions, read.asked, (greys, greys_asked)),
-        *thumbnail_probes(subject, small, small_asked),
-    ]
+    subject, read = audited(experiment, phase, answers), audited_media(experiment, phase.groups)
+    probes = image_probes(subject, read)
     if read.encoded:
         seen = [model.vision_features(part) for part in (read.encoded, read.asked)]
         probes += feature_probe(subject, seen[0], seen[1]) if all(seen) else []
     return audit_of(subject, probes)
-
-
-class AuditedMedia(NamedTuple):
-    """The media groups that the probes of an audit read, each of which has a question with options."""
-
-    learnt: Sequence[MediaGroup]  # Those of the train split from which cues and thumbnails are learnt.
-    encoded: Sequence[MediaGroup]  # Those of the train split that the vision tower encodes.
-    asked: Sequence[MediaGroup]  # Those of the audited phase, of which all are read and encoded.
-
-
-def audited_media(experiment: Experiment, groups: Sequence[MediaGroup]) -> AuditedMedia:
-    """Returns the media that the probes of an audit read."""
-    train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
-    seed = experiment.recipe.train.seed
-    return AuditedMedia(
-        learnt=drawn(train, at_most=most_read(train, images=MAX_IMAGES), seed=seed),
-        encoded=drawn(train, at_most=most_read(train, images=MAX_PROBED_IMAGES), seed=seed),
-        asked=[group for group in groups if any(map(is_choice, group.questions))],
-    )
 
 
 def _left_out(experiment: Experiment, audit: Audit) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
 from medtune.data.catalog import added_sources
 from medtune.data.raw.source import HubId, Source, TableOptions
 
@@ -32,7 +32,9 @@ def source_for(
         )
     if said.media_folder is not None and not said.media_folder.is_dir():
         raise FileNotFoundError(f"{said.media_folder}: there is no such folder. Check --images.")
-    return replace(source.with_options(said), name=source.name)
+    told = replace(source.with_options(said), name=source.name)
+    # A table that a published benchmark takes is its release.
+    return told if benchmark_name == OWN_QUESTIONS else replace(told, provenance="released")
 
 
 def _simulated(sources: Sequence[Source]) -> tuple[list[str], list[str]]:

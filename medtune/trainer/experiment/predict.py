@@ -16,17 +16,20 @@ from typing import Any, NamedTuple
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.control_characters import without_controls
 from medtune.data.media.load import check_media
+from medtune.data.prepared.decoded_content import shown_digest
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.source import HubId, TableOptions
 from medtune.data.raw.table_rows import parsed_hub_id
-from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
+from medtune.data.types import SPLITS, MediaGroup, MediaRef, Prediction, Question
+from medtune.eval.learnt import learnt_before
 from medtune.eval.scoring.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.contract import Transform
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
+from medtune.trainer.experiment.experiment import facts_before
 from medtune.trainer.experiment.for_model import as_seen
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.experiment.predictor import Abstention, Predictor, abstention, load_predictor, open_predictor
@@ -59,6 +62,8 @@ class QuestionsToPredict:
     notes: Sequence[str] = ()
     order: Mapping[str, int] = field(default_factory=dict)  # The place of each question among the rows, by id.
     folders: Sequence[Path] = ()  # The folders to which the paths of media are relative.
+    # The digest of what each media file of a prepared folder shows, by the file's name.
+    contents: Mapping[str, str] = field(default_factory=dict)
 
     def written(self, path: Path) -> str:
         """Returns a path relative to the folder of the table or of the images."""
@@ -101,14 +106,15 @@ def read_questions(
     """
     if isinstance(root, Path) and (root / MANIFEST).is_file():
         prepared = as_seen(open_prepared(root), model)
-        return QuestionsToPredict([group for split in SPLITS for group in prepared.groups(split)], {})
+        groups = [group for split in SPLITS for group in prepared.groups(split)]
+        return QuestionsToPredict(groups, {}, contents=prepared.contents)
     if model.crop_organs is not None:
         raise ValueError(f"{root}: model.crop_organs needs masks of organs; name a prepared folder that has them")
     chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
     table = read_source(chosen, root, 0, scratch)
     failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
     by_text = {_folded(question.text): question for question in known.questions}
-    groups: dict[str, list[Question]] = {}
+    by_media: dict[str, list[Question]] = {}
     order: dict[str, int] = {}
     for question in table.questions:
         own = by_text.get(_folded(question.text))
@@ -117,11 +123,11 @@ def read_questions(
             asked_here = [_as_known(question, each) for each in _asked_of_rows(known)]
             if len(asked_here) > 1:
                 asked_here = [replace(each, id=f"{each.id}, {each.printed[LABEL]}") for each in asked_here]
-        groups.setdefault(question.media_id, []).extend(asked_here)
+        by_media.setdefault(question.media_id, []).extend(asked_here)
         for each in asked_here:
             order[each.id] = len(order)
-    asked, notes = [], _notes(table.notes, [q for questions in groups.values() for q in questions], known)
-    for media_id, questions in groups.items():
+    asked, notes = [], _notes(table.notes, [q for questions in by_media.values() for q in questions], known)
+    for media_id, questions in by_media.items():
         media = table.media[media_id]
         try:
             for ref in media:
@@ -131,6 +137,24 @@ def read_questions(
             failed |= {question.id: str(error) for question in questions}
     own_folder = [root if root.is_dir() else root.parent] if isinstance(root, Path) else []
     return QuestionsToPredict(asked, failed, notes, order, [*said.media_folders, *own_folder])
+
+
+def _trained_on(predictor: Predictor, asked: QuestionsToPredict) -> list[str]:
+    """Returns a note with the number of media that the model learnt from, in whatever file format; none without any."""
+    learnt = learnt_before(facts_before(replace(predictor.recipe.model, checkpoint=predictor.checkpoint)))
+    media = {ref.path: ref for group in asked.groups for ref in group.media} if learnt.media else {}
+    again = sum(learnt.knows(asked.contents.get(path.name) or _shown(ref)) for path, ref in media.items())
+    return [
+        f"TRAINED ON: {again:,} of the {len(media):,} pictures (films, scans) are among those that the model learnt "
+        "from: what it says of them may be remembered, and says nothing about new patients"
+    ] * bool(again)
+
+
+def _shown(ref: MediaRef) -> str:
+    try:
+        return shown_digest(ref.kind, ref.path)
+    except ValueError:
+        return ""  # Its row will say why it cannot be read.
 
 
 def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) -> list[str]:
@@ -319,7 +343,7 @@ def predict(
             said = replace(said, language=usual)
         root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
         asked = read_questions(root, said, known, scratch, predictor.recipe.model, source)
-        for note in asked.notes:
+        for note in (*asked.notes, *_trained_on(predictor, asked)):
             predictor.say(f"note: {note}")
         if not asked.groups:
             why = next(iter(asked.failed.values()), "there are no rows")

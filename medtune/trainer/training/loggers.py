@@ -35,7 +35,7 @@ from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.runs.run_folder import environment
 from medtune.trainer.training.dashboard.further_loggers import further_loggers, is_further
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
-from medtune.trainer.training.dashboard.wandb_reach import BEGUN_S, Mode
+from medtune.trainer.training.dashboard.wandb_reach import BEGUN_S, FINISHED_S, Mode
 from medtune.trainer.training.stages import PlannedStage, part_table
 
 if TYPE_CHECKING:
@@ -234,7 +234,10 @@ def close_loggers(loggers: Sequence[Logger]) -> None:
 
 
 def how_to_send(dashboard: Dashboard) -> str:
-    """Returns how an offline run is sent to W&B: all of its folders, one for each time that it went on, as one run."""
+    """Returns how what is not sent is sent to W&B: all folders of an offline run, one for each start, as one run."""
+    if dashboard.unsent:
+        said = f"W&B did not take the end of the run within {FINISHED_S} seconds, which is kept"
+        return f"{said}. This sends it: wandb sync {dashboard.unsent}"
     if not dashboard.is_offline:
         return ""
     folder = Path(str(dashboard.save_dir)) / "wandb"
@@ -342,6 +345,8 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str,
         raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
     # W&B copies the images of tables to this folder before it sends them. By default it lies in the user's home.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
+    # Errors and figures about W&B itself are sent at the end of the process, which waits for them, a dead network too.
+    os.environ["WANDB_ERROR_REPORTING"] = "false"
     # The metadata that W&B collects by itself name host, user, folders and the command line. environment.json holds
     # what a reader needs.
     private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
@@ -354,7 +359,14 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str,
         "group": group,
         "mode": "offline" if offline else "online",
         "resume": None if offline else "allow",
-        "settings": wandb.Settings(console="off", silent=True, init_timeout=BEGUN_S, **private),
+        "settings": wandb.Settings(
+            console="off",
+            silent=True,
+            init_timeout=BEGUN_S,
+            finish_timeout=FINISHED_S,
+            finish_timeout_raises=True,
+            **private,
+        ),
     }
 
 

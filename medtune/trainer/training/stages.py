@@ -15,6 +15,12 @@ from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe, Stage
 
+_COLUMNS = {
+    "part": 12, "mode": 12, "lr": 9, "parameters": 14, "trainable": 12, "share": 9, "LoRA modules": 14,
+    "stored in": 11, "learns in": 11,
+}  # fmt: skip
+"""The columns of `part_table` and their least widths; the first two are words."""
+
 MEASURED: Mapping[str, bool] = {
     "loss": False,
     "token_accuracy": True,
@@ -153,18 +159,23 @@ def part_table(rows: Sequence[PartRow]) -> str:
 
     The column "stored in" is about the weights that do not learn, "learns in" about those that do.
     """
-    head = (
-        f"{'part':<12}{'mode':<12}{'lr':>9}{'parameters':>14}{'trainable':>12}{'share':>9}{'LoRA modules':>14}"
-        f"{'stored in':>11}{'learns in':>11}"
-    )
-    lines = [head, "-" * len(head)]
-    for row in rows:
-        rate = "-" if row.lr is None else f"{row.lr:.1e}"
-        whole = row.parameters + row.adapters
-        mode = f"{row.mode}, 4 bit" if row.quantized else row.mode
-        lines.append(
-            f"{row.part:<12}{mode:<12}{rate:>9}{row.parameters:>14,}{row.trainable:>12,}"
-            f"{row.trainable / max(whole, 1):>9.2%}{row.adapted_modules or '-':>14}"
-            f"{row.stored or '-':>11}{row.learns or '-':>11}"
+    cells = [
+        (
+            row.part,
+            f"{row.mode}, 4 bit" if row.quantized else row.mode,
+            "-" if row.lr is None else f"{row.lr:.1e}",
+            f"{row.parameters:,}",
+            f"{row.trainable:,}",
+            f"{row.trainable / max(row.parameters + row.adapters, 1):.2%}",
+            f"{row.adapted_modules or '-'}",
+            row.stored or "-",
+            row.learns or "-",
         )
+        for row in rows
+    ]
+    # Two blanks stand between columns, however large a model is.
+    widths = [max(least, *(len(each[i]) + 2 for each in cells)) for i, least in enumerate(_COLUMNS.values())]
+    shape = "".join(f"{{:{'<' if i < 2 else '>'}{width}}}" for i, width in enumerate(widths))
+    lines = [shape.format(*each) for each in (tuple(_COLUMNS), *cells)]
+    lines.insert(1, "-" * len(lines[0]))
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """A user's own scans: masks of TotalSegmentator, persons described by DICOM, a preparation that was killed."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -82,12 +83,17 @@ def test_masks_without_a_scan_and_lesions_under_other_names_are_told(
     masks = raw / "scan_1" / "segmentations"
     for name in ("Leber_Laesion", "rectum", "hip_left"):
         shutil.copy(masks / "spleen.nii.gz", masks / f"{name}.nii.gz")
+    (raw / "labels").mkdir()
+    shutil.copy(raw / "scan_2" / "segmentations" / "liver.nii.gz", raw / "labels" / "scan_2.nii.gz")
+    shutil.rmtree(raw / "scan_2" / "segmentations")
+    labels = {"background": 0, "liver": 1, "Lebermetastase": 2, "Zyste": 3, "rectum": 4}
+    (raw / "labels" / "dataset.json").write_text(json.dumps({"labels": labels}))
     command = ["prepare", "ctlesionvqa", "--source", "ct_masks", "--from", str(raw), "--out", str(out)]
     assert main(command) == 1
     said = capsys.readouterr().err
     assert f"its masks are here and its ct.nii.gz is not; add the scan {raw / 'scan_3'}" in said
     assert main([*command, "--max-rejected", "0.5"]) == 0
-    assert "LESIONS MAY BE MISSING: 1 masks of 1 scans are called like lesions" in capsys.readouterr().out
+    assert "LESIONS MAY BE MISSING: 3 masks of 2 scans are called like lesions" in capsys.readouterr().out
 
 
 def test_persons_are_described_by_dicom_and_before_it_by_a_table(folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from medtune.benchmarks.vqa.columns import check_spelling, columns_of
 from medtune.data.raw.source import TableOptions
 from tests.benchmarks.vqa.own_data import read_text
 
@@ -20,6 +21,13 @@ from tests.benchmarks.vqa.own_data import read_text
         ("imgae,question,answer,patient", "image", "imgae", "image"),
         ("image,question,answer,opitons", "options", "opitons", "options"),
         ("image,question,answer,splitt", "split", "splitt", "split"),
+        ("image,question,answer,splt", "split", "splt", "split"),
+        ("image,question,answer,patinet_id,unts", "patient", "patinet_id", "patient_id"),
+        ("image,question,answer,unts", "unit", "unts", "units"),
+        ("image,question,answer,pacent", "patient", "pacent", "patient"),
+        ("image,question,answer,Ptaeint", "patient", "Ptaeint", "patient"),
+        ("image,question,answer,opptoins", "options", "opptoins", "options"),
+        ("image,qeustoin,answer,patient", "question", "qeustoin", "question"),
     ],
 )
 def test_a_misspelt_column_is_refused_with_what_was_meant(
@@ -43,6 +51,25 @@ def test_a_column_is_what_the_user_says_it_is(tmp_path: Path) -> None:
 def test_all_misspelt_columns_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'anwser'.*'patiant'"):
         read_text(tmp_path, "image,question,anwser,patiant\nus_0.png,a,b,c\n")
+
+
+ORDINARY = """
+    age sex gender race height weight bmi site ward hospital department scanner vendor modality sequence protocol series
+    view projection plane phase contrast contrast_agent slice_thickness kvp mas echo_time repetition_time field_strength
+    organ side laterality location quadrant mass nodule lesion_size size_mm diameter grade stage state birads tirads
+    lirads pirads gleason histology biopsy resected treated suspect opinions impression findings report notes remark
+    comment physician radiologist reader observer rater date acquisition_date study_date exam_date admission slit splint
+    slit_lamp inpatient outpatient patience object project section gestation_weeks parity trimester subtest actions
+    motions columns class_weight confidence probability score rating position puncture posture fracture payment chances
+    cohort centre country device probe frequency depth gain portal_vein artery repeated reflected treatment outcome
+    """
+"""Names of columns in tables of hospitals and of public medical sets."""
+
+
+def test_a_medical_column_is_no_misspelling() -> None:
+    for column in ORDINARY.split():
+        for header in (["image", "question", "answer"], ["video", "question", "options", "answer"]):
+            check_spelling(columns_of([*header, column], {}, where="data.csv"), (), where="data.csv")
 
 
 @pytest.mark.parametrize(

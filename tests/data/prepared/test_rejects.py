@@ -64,6 +64,46 @@ def test_broken_media_take_their_questions_along_and_name_nobody(tmp_path: Path)
     assert "name3" not in (made.root / "rejects.jsonl").read_text() + (made.root / "manifest.json").read_text()
 
 
+def test_a_reject_says_where_its_file_lies_without_its_name_and_stands_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(12):
+        (tmp_path / "raw" / f"patient_{number:02}").mkdir(parents=True)
+        PIL.Image.new("L", (8, 8), number).save(tmp_path / "raw" / f"patient_{number:02}" / "a.png")
+    (tmp_path / "raw" / "patient_02" / "a.png").write_bytes(b"\x89PNG")
+    asked = [(f"patient_{n:02}/a.png", text) for n in range(12) for text in ("Is it so?", "Is it well?", "Is it red?")]
+    lines = [f"{file},{text},yes,{file[:10]}" for file, text in asked]
+    (tmp_path / "raw" / "data.csv").write_text("\n".join(["image,question,answer,patient", *lines]) + "\n")
+    command = ["prepare", "vqa", "--from", str(tmp_path / "raw"), "--out", str(tmp_path / "out")]
+    assert main(command) == 1
+    assert "patient_02/a.png: " in (refusal := capsys.readouterr().err)
+    assert "(3 questions)" in refusal
+    assert main([*command, "--max-rejected", "0.2"]) == 0
+    said = capsys.readouterr().out
+    (reject,) = map(json.loads, (tmp_path / "out" / "rejects.jsonl").read_text().splitlines())
+    assert (reject["media"], reject["count"]) == ("[4]/[1]", 3)  # data.csv comes first by name.
+    assert f"  [4]/[1]: {reject['reason']} (3 questions)\n" in said
+    assert "--show-cells" in said
+
+
+def test_a_prepared_folder_is_not_replaced_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_fetal_gauge(tmp_path / "raw")
+    command = [*PREPARE, str(tmp_path / "raw"), "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    assert "replace" not in first.out + first.err
+    before = open_prepared(tmp_path / "out").data_hash[:16]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'out'}: holds a prepared folder (fetal_gauge, data hash {before})" in said.err
+    assert f"data hash {before}, the same as before" in said.out
+    assert main([*command, "--limit", "9"]) == 0
+    assert f"replaced {before}: runs on those data no longer find them here" in capsys.readouterr().out
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    assert main(command) == 0
+    assert "holds a prepared folder (damaged, or of another version), which is replaced" in capsys.readouterr().err
+
+
 def test_above_the_share_nothing_is_written_but_the_rejects(tmp_path: Path) -> None:
     table, work = replace(_table(tmp_path), rejects=(BAD,)), tmp_path / "work"
     with pytest.raises(ValueError, match=r"(?s)rejected 1 of 41 .*rows\.jsonl, line 7, field 'answer'.*--max-rejected"):

@@ -95,6 +95,33 @@ def test_checks_that_the_model_beats_and_other_measures_are_not_named(run: Path)
     assert "Without the image it scores 0.65: not surely less." in said(run)
 
 
+def test_a_chart_of_the_audit_holds_one_quantity_and_names_it(run: Path) -> None:
+    """The headline of this run is a composite of 0.9 over all questions; the audit counts right answers of nine."""
+    change_json(run / "results.json", "primary", "name", value="composite")
+    for phase in ("zero_shot", "final"):
+        change_json(run / "results.json", "phases", phase, "overall", "value", value=0.9)
+    blind = audit_row("text_only", "the same model without the image", 0.65, (0.01, -0.1, 0.1), phase="final")
+    write_checks(run, BEATEN, blind, {**MAJORITY, "n": 4})
+    top, chart = report(run).headline.image, report(run).audit_chart
+    assert top
+    assert top.chart
+    assert chart
+    assert top.chart.title == "Does it look at the image? Accuracy of 9 questions"
+    assert [(row.label, row.text) for row in top.chart.strips] == [
+        ("with its own image", "0.66"), ("before training", "0.11"), ("without the image", "0.65"),
+        ("guessing", "0.33"),
+    ]  # fmt: skip
+    assert top.sentence == "Without the image its accuracy is 0.65 (with its own image 0.66): not surely less."
+    assert chart.title == "What else reaches this accuracy of 9 questions"
+    assert [row.note for row in chart.strips] == ["", "", "4 questions", ""]
+    (run / "audit.json").unlink()
+    change_json(run / "results.json", "phases", "final", "overall", "baselines", value={"text_only": 0.4})
+    top = report(run).headline.image
+    assert top
+    assert top.chart
+    assert top.chart.title.startswith("Does it look at the image? Composite of ")
+
+
 @pytest.mark.parametrize(("mode", "words"), [("frozen", "needs no training"), ("lora", "were trained with the model")])
 def test_features_of_a_trained_tower_are_not_called_free_of_training(run: Path, mode: str, words: str) -> None:
     write_checks(run, PROBE)

@@ -5,9 +5,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 
 from medtune.benchmarks import paper_of
 from medtune.data.prepared.read import open_prepared
+from medtune.eval.report.answers import answered_questions
+from medtune.eval.report.charts.training import training_charts
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
@@ -112,6 +115,43 @@ def test_curves_have_the_zero_shot_point_at_step_0_the_tasks_the_rates_and_the_n
     assert len(charts["curve-tasks"].kinds) == len(tasks) + 1
     assert "test questions" in dict(charts["curve-tasks"].kinds).values()
     assert charts["curve-rates"].y_ticks[-1].text == "1.0e-3"
+
+
+def test_a_curve_begins_with_the_zero_shot_point_of_the_same_questions(run: Path) -> None:
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["eval"] = {"split": "val", "questions": None, "val_questions": 100}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    opened = read_run(run)
+    (chart,) = [chart for chart in training_charts(opened) if chart.id == "curve-validation"]
+    before = opened.phases["zero_shot"].overall
+    assert [(point.step, point.value) for point in chart.points][:2] == [(0, before.value), (2, 0.4)]
+    assert "Rings" not in chart.desc
+    assert len(chart.series) == 1
+    recipe["eval"]["val_questions"] = 2
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    (chart,) = [chart for chart in training_charts(read_run(run)) if chart.id == "curve-validation"]
+    assert chart.points[0].step == 2
+    assert "Rings: other val questions, zero-shot at step 0" in chart.desc
+
+
+def test_a_bar_says_how_many_of_its_wrong_answers_are_shown_and_how_to_get_the_rest(
+    prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medtune.eval.report.gallery.MAX_ITEMS", 4)
+    run = write_run(tmp_path / "run", prepared_tiny, phases=["zero_shot"])
+    answered = {q.question.id: q for q in answered_questions(read_run(run))}
+    report = run_report(read_run(run), paper_of)
+    chart = next(facet.chart for facet in report.facets if facet.title == "task")
+    assert chart
+    links = {row.link.group.removeprefix("task="): row.link for row in chart.rows if row.link}
+    assert links
+    for task, link in links.items():
+        wrong = [q for q in answered.values() if q.question.facets["task"] == task and q.last.outcome != "right"]
+        shown = [item for item in report.gallery.items if item.outcome == "wrong" and link.group in item.groups]
+        assert (link.shown, link.all) == (len(shown), len(wrong))
+    told = next(link for link in links.values() if link.shown < link.all)
+    assert f"{told.shown} of {told.all} wrong answers" in (text := page(run))
+    assert f"medtune explain RUN phases.zero_shot.by.{told.group.replace('=', '.')} --all" in text
 
 
 def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> None:

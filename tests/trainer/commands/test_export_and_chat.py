@@ -10,8 +10,10 @@ from typing import Any
 import PIL.Image
 import pytest
 from huggingface_hub import ModelCard
+from transformers.utils import logging
 
 import medtune
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaGroup, Prediction, Request
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.answering import LocalAnswerer
@@ -42,9 +44,15 @@ def answers(folder: Path) -> dict[str, list[float]]:
     return {line["question_id"]: line["option_logprobs"] for line in lines}
 
 
-def test_an_exported_run_evaluates_as_the_run_did(run: Path, prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
+def test_an_exported_run_evaluates_as_the_run_did(
+    run: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
     out = tmp_path / "model"
-    assert f"model.weights={out}" in shown(main(["export", str(run), "--out", str(out)]))
+    logging.enable_progress_bar()
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert f"model.weights={out}" in said.out
+    assert said.err == ""
     again = tmp_path / "again"
     settings = (f"model.weights={out}", "eval.readings=[likelihood]", "eval.conditions=[image]")
     assert Nano(prepared_tiny).here("eval", again, *settings) == 0
@@ -174,6 +182,7 @@ def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
     for name, model in (("run", [str(run)]), ("export", [str(exported)]), ("recipe", ["nano_busi_lora", *settings])):
         table = ["--from", str(tmp_path / "new.csv"), "--images", str(images), "--out", str(tmp_path / f"{name}.csv")]
         assert main(["predict", *model, *table]) == 0, capsys.readouterr().err
+        assert "TRAINED ON" not in capsys.readouterr().out
         found[name] = _rows(tmp_path / f"{name}.csv")
         assert [row["media"] for row in found[name]] == ["1.png", "0.png", "", ""]
         assert "there is no such image file" in found[name][2]["error"]
@@ -187,8 +196,13 @@ def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
     assert "the rows have no question" in capsys.readouterr().err
     with pytest.raises(ValueError, match="own data ask 3 different ones: 'What does this breast"):
         medtune.predict(run, images.parent)
-    rows = medtune.predict(run, images.parent, question="Is it so?", options=["yes", "no"])
-    assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.png", None]
+    learnt = open_prepared(prepared_tiny).groups("train")[0].media[0].path
+    PIL.Image.open(learnt).convert("RGB").save(images / "2.tif")
+    (images / "2.png").unlink()
+    for source in (run, exported):
+        rows = medtune.predict(source, images.parent, question="Is it so?", options=["yes", "no"])
+        assert "TRAINED ON: 1 of the 3 pictures" in capsys.readouterr().out
+    assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.tif", None]
     assert rows[-1]["id"] == "images, 4"
     assert rows[1]["probabilities"]["yes"] == pytest.approx(float(found["run"][0]["p: yes"]), abs=1e-3)
 

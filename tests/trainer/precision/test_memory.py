@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning
+from medtune.models.tuning.apply import PartRow, adapt, build_optimizer, parameters_by_part, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import is_quantized, precise, quantize_language, set_types
 from medtune.trainer.devices.ranks import join_ranks
@@ -141,6 +142,15 @@ def test_the_table_prints_the_types() -> None:
     assert vision.split()[-2:] == ["bfloat16", "-"]
     assert projector.split()[-2:] == ["-", "float32"]
     assert language.split()[-2:] == ["bfloat16", "float32"]
+
+
+def test_columns_of_the_largest_parts_never_touch() -> None:
+    most = 10**13
+    one = PartRow("projector", "full", 5e-06, most, most, most, 10**5, most, "bfloat16", "float32", 2.0 * most)
+    head, _, first, second = part_table([one, replace(one, mode="frozen", lr=None, quantized=0)]).splitlines()
+    for line in (first, second):
+        assert len(re.split(r"\s{2,}", line)) == len(re.split(r"\s{2,}", head)), line
+    assert re.split(r"\s{2,}", first)[3:5] == [f"{most:,}"] * 2
 
 
 DEVICE = torch.device("meta")

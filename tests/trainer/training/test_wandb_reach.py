@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 import wandb
 
+from medtune.benchmarks import find_benchmark
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.runs.run_folder import RunFolder
+from medtune.trainer.training import loggers
+from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
 from medtune.trainer.training.dashboard.wandb_reach import wandb_mode
 from tests.trainer.conftest import Capture, Nano, Told
 from tests.trainer.training.wandb_file import parts_of
@@ -95,6 +98,19 @@ def test_auto_goes_offline_and_online_is_refused_in_one_line(
     assert KEY not in told + str(refused.value)
 
 
+def test_a_proxy_that_cannot_be_used_is_named_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://wandb.invalid")
+    for proxy, said in (("socks5://127.0.0.1:9", "SOCKS proxy"), ("http://127.0.0.1:9", "cannot be reached")):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        with pytest.raises(ValueError, match=said):
+            wandb_mode(LogBlock(wandb="online"))
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_a_server_that_knows_the_key_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     with answering(200, {"data": {"viewer": {"id": "someone"}}}) as address:
@@ -102,6 +118,37 @@ def test_a_server_that_knows_the_key_is_used(monkeypatch: pytest.MonkeyPatch) ->
         assert wandb_mode(LogBlock(wandb="auto")) == wandb_mode(LogBlock(wandb="online")) == "online"
         monkeypatch.setenv("WANDB_MODE", "offline")
         assert wandb_mode(LogBlock(wandb="auto")) == "offline"
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_network_that_broke_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setattr(loggers, "FINISHED_S", 2)
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "run_id").write_text("abcdefabcdef")
+    bucket = {
+        "id": "x",
+        "name": "abcdefabcdef",
+        "project": {"name": "medtune", "entity": {"name": "me"}},
+        "config": "{}",
+    }
+    known = {"viewer": {"id": "someone"}, "upsertBucket": {"bucket": bucket, "inserted": True}}
+    began = time.monotonic()
+    with answering(200, {"data": known}) as address:
+        monkeypatch.setenv("WANDB_BASE_URL", address)
+        block = LogBlock(wandb="online")
+        made = loggers.build_loggers(
+            tmp_path, block, find_benchmark("busi"), mode=wandb_mode(block), provenance="synthetic", recipe_name="demo",
+            group="demo", config={}, tags=[], facets=EVERY_FACET, resume_step=0,
+        )  # fmt: skip
+    made[-1].log_metrics({"train/loss": 0.5}, step=1)
+    loggers.close_loggers(made)
+    assert time.monotonic() - began < WITHIN_S
+    said = capsys.readouterr().out
+    assert "W&B did not take the end of the run within 2 seconds" in said
+    folder = Path(said.split("wandb sync ")[1].strip())
+    assert list(folder.glob("*.wandb"))
 
 
 def test_online_without_a_key_is_refused_before_any_folder(nano: Nano, tmp_path: Path, refused: Told) -> None:

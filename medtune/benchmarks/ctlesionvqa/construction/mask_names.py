@@ -5,7 +5,7 @@ or the header of TotalSegmentator.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -64,6 +64,12 @@ _OTHER_NAMES = {
     "colon_cancer": "colon_lesion", "colon_tumor": "colon_lesion", "esophageal_lesion": "esophagus_lesion",
 }  # fmt: skip
 _OF_ITS_ORGAN = {"tumor": "tumor", "tumour": "tumor", "cancer": "tumor", "cyst": "cyst", "lesion": "lesion"}
+_LESION_WORD = re.compile(
+    r"l[eé]si|l(?:ä|ae)si|tumou?r|tumeur|cyst|zyst|kyst|quist|metast|m[eé]tast|nodul|carcin|karzin|krebs|cancer|neopl|"
+    r"abs[cz]ess|(?:^|_)mass(?:$|_)",
+    re.IGNORECASE,
+)
+"""What the name of a lesion's mask holds in the languages of many hospitals (our own choice)."""
 DATASET = "dataset.json"
 _LABEL = re.compile(r'<Label\s[^>]*?\bKey="(\d+)"[^>]*>\s*(?:<!\[CDATA\[)?([^<\]]+)')
 
@@ -116,11 +122,34 @@ def masks_of_case(root: Path, name: str) -> dict[str, list[MaskFile]]:
     They are NAME/segmentations/*.nii.gz, NAME/*.nii.gz, or the label map NAME.nii.gz, whose labels are explained by a
     dataset.json beside it, or by its header, as TotalSegmentator's does.
     """
-    for suffix in NIFTI_SUFFIXES:
-        if (root / f"{name}{suffix}").is_file():
-            return _labels(root / f"{name}{suffix}")
+    if file := _label_map(root, name):
+        pairs = _pairs(file)
+        found: dict[str, list[MaskFile]] = {}
+        for key, label in pairs:
+            if label and (known := known_name(key, [each for each, _ in pairs])) is not None:
+                found.setdefault(known, []).append(MaskFile(file, label))
+        return found
     folder = root / name / MASKS
     return named_files((folder if folder.is_dir() else root / name).glob("*.nii*"))
+
+
+def label_names(root: Path, name: str) -> list[str]:
+    """Returns the names that the label map of a case gives its labels; none where there is no map."""
+    file = _label_map(root, name)
+    return [key for key, label in _pairs(file) if label] if file else []
+
+
+def unknown_lesions(names: Collection[str]) -> list[str]:
+    """Returns those names of a case's masks or labels that are called like lesions and are under no known name.
+
+    >>> unknown_lesions(["liver", "cyst", "Lebermetastase", "rectum"])
+    ['Lebermetastase']
+    """
+    return [name for name in names if _LESION_WORD.search(name) and not known_name(name, names)]
+
+
+def _label_map(root: Path, name: str) -> Path | None:
+    return next((file for suffix in NIFTI_SUFFIXES if (file := root / f"{name}{suffix}").is_file()), None)
 
 
 def named_files(files: Iterable[Path]) -> dict[str, list[MaskFile]]:
@@ -133,18 +162,14 @@ def named_files(files: Iterable[Path]) -> dict[str, list[MaskFile]]:
     return found
 
 
-def _labels(file: Path) -> dict[str, list[MaskFile]]:
+def _pairs(file: Path) -> list[tuple[str, int]]:
     about = file.parent / DATASET
     pairs = _in_dataset(about) if about.is_file() else _in_header(file)
     if not pairs:
         raise FileNotFoundError(
             f"{about}: this file says what the labels of {file.name} mean. Copy it beside the masks."
         )
-    found: dict[str, list[MaskFile]] = {}
-    for key, label in pairs:
-        if label and (name := known_name(key, [each for each, _ in pairs])) is not None:
-            found.setdefault(name, []).append(MaskFile(file, label))
-    return found
+    return pairs
 
 
 def _in_header(file: Path) -> list[tuple[str, int]]:

@@ -9,13 +9,12 @@
     construction.json                  optional: {"preset": "paper"}, or another of the presets
 
 An organ without a mask is not asked about; an organ whose mask is empty is not either, and is listed as a reject. A
-lesion without a mask, or with an empty one, is not there; a note in capitals counts masks that are called like lesions
-and are under no known name. Masks without their scan are a reject. A mask on another grid is resampled, or its scan is
-refused where the mask lies elsewhere. Organs whose masks overlap, and organs with a lesion outside of them, are
-rejects; so is a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
+lesion without a mask, or with an empty one, is not there; a note in capitals counts masks and labels that are called
+like lesions and are under no known name. Masks without their scan are a reject. A mask on another grid is resampled, or
+its scan is refused where the mask lies elsewhere. Organs whose masks overlap, and organs with a lesion outside of them,
+are rejects; so is a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -35,10 +34,11 @@ from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, from_json, 
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import (
     KINDS,
     LESIONS,
-    known_name,
+    label_names,
     lesion_masks,
     masks_of_case,
     named_files,
+    unknown_lesions,
 )
 from medtune.benchmarks.ctlesionvqa.construction.questions import questions
 from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YES_NO, preset
@@ -54,12 +54,6 @@ LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"
 _ABOUT = ("sex", "age", "scanner", "contrast")
 _CASES = "cases"
 _LEVELS = ("*", "*/*", "*/*/*")
-_LESION_WORD = re.compile(
-    r"l[eé]si|l(?:ä|ae)si|tumou?r|tumeur|cyst|zyst|kyst|quist|metast|m[eé]tast|nodul|carcin|karzin|krebs|cancer|neopl|"
-    r"abs[cz]ess|(?:^|_)mass(?:$|_)",
-    re.IGNORECASE,
-)
-"""What the name of a lesion's mask holds in the languages of many hospitals (our own choice)."""
 
 
 def source() -> Source:
@@ -67,7 +61,7 @@ def source() -> Source:
         title="Own CTs with masks, in CTLesionVQA's subtypes",
         licence="that of your files",
         url="https://arxiv.org/abs/2505.18915",
-        provenance="reconstruction",
+        provenance="own",
         patient_unit="the scan: folders of scans do not say which are one patient's",
         read=_read,
     )
@@ -86,8 +80,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     cases = find_cases(folder)
     unknown: list[str] = []  # The scan of each mask that is called like a lesion and under no known name.
     for number, (name, case) in enumerate(sorted(cases.items()), start=1):
-        unknown += [name for mask in case.masks if _LESION_WORD.search(mask) and not known_name(mask, case.masks)]
-        masks = _masks(folder, case)
+        masks, names = _masks(folder, case)
+        unknown += [name] * len(unknown_lesions(names))
         if not masks:
             reason = "no mask with a known name, as AbdomenAtlas, TotalSegmentator or nnU-Net's dataset.json have them"
             rejects.append(Reject(_CASES, number, None, reason, case.scan))
@@ -109,7 +103,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         "names that stand for none here, and count for no question: an organ may be called free of what they mark. "
         "Rename them: docs/own_cts.md"
     ] * bool(unknown)
-    ask = partial(_ask, rules=rules, seed=seed, scans=scans)
+    numbers = {name: number for number, name in enumerate(sorted(cases), start=1)}
+    ask = partial(_ask, rules=rules, seed=seed, scans=scans, numbers=numbers)
     return SourceTable(
         tuple(known),
         media,
@@ -131,8 +126,12 @@ def _preset(file: Path) -> str:
     return str(stated.get("preset", PAPER))
 
 
-def _masks(folder: Path, case: Case) -> Masks:
-    return named_files(case.masks.values()) or masks_of_case(folder / LABELS, case.name)
+def _masks(folder: Path, case: Case) -> tuple[Masks, list[str]]:
+    """Returns the known masks of a case, and the names of all that were looked at."""
+    if found := named_files(case.masks.values()):
+        return found, list(case.masks)
+    labels = folder / LABELS
+    return masks_of_case(labels, case.name), [*case.masks, *label_names(labels, case.name)]
 
 
 def _found(name: str, scan: Path, masks: Masks) -> dict[str, Any]:
@@ -158,13 +157,16 @@ def _of_dicom(folder: Path) -> dict[str, str]:
     return {}
 
 
-def _ask(table: SourceTable, found: Found, *, rules: str, seed: int, scans: Scans) -> SourceTable:
+def _ask(
+    table: SourceTable, found: Found, *, rules: str, seed: int, scans: Scans, numbers: Mapping[str, int]
+) -> SourceTable:
     cases: list[Facts] = []
     broken: list[Reject] = []
     wrong: list[Reject] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
     counted: Counter[str] = Counter()
-    for number, (name, outcome) in enumerate(found.items(), start=1):
+    for name, outcome in found.items():
+        number = numbers[name]
         (ref,) = table.media[name]
         if isinstance(outcome, NotFound):
             broken.append(Reject(_CASES, number, None, _anonymous(outcome.reason, ref), ref.path))

@@ -82,7 +82,7 @@ def _of_tool(
         title=f"a data set in {tool}'s format",
         licence="of the data set's owner",
         url=guide,
-        provenance="released",
+        provenance="own",
         patient_unit=PATIENT_UNIT,
         read=partial(read, options=options, needs_files=True),
         read_questions=partial(read, options=options, needs_files=False),

@@ -50,7 +50,7 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         title="media in folders that are named after their classes",
         licence="of the data set's owner",
         url=URL,
-        provenance="released",
+        provenance="own",
         patient_unit="an image, film or scan: the folders name patients only where each class has them",
         has_columns=False,
         read=partial(_read, options=options),

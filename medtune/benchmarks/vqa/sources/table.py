@@ -43,7 +43,7 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         title="a table of your own",
         licence="of the data set's owner",
         url=URL,
-        provenance="released",
+        provenance="own",
         patient_unit=PATIENT_UNIT,
         has_sheets=True,
         read=partial(_read, options=options, needs_files=True),

@@ -11,7 +11,7 @@ from medtune.data.media.dicom import says_burned_in
 from medtune.data.media.images import holds_others
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
-from medtune.data.prepared.manifest import check_rejected_share, write_cells
+from medtune.data.prepared.manifest import check_rejected_share, write_rejects
 from medtune.data.prepared.work.work_folder import WorkFolder, check_replaceable
 from medtune.data.raw.source import HubId, Reject, Source, SourceTable
 
@@ -87,12 +87,12 @@ def take(
     """
     table = read_source(source, root, seed, work.scratch, without_media=without_media)
     if cells is not None:
-        write_cells(cells, table.rejects)
-    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+        write_rejects(cells, table.rejects, root, for_the_user=True)
+    check_rejected_share(table.rejects, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = _asked(
         source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
     )
-    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    check_rejected_share(table.rejects, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
     if without_media:
         return Taken(table, {}, table.rejects)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
@@ -113,9 +113,9 @@ def take(
     rejected = (*table.rejects, *lost)
     # Rows that could not be read are a share of the whole table, which a limit has cut.
     if cells is not None:
-        write_cells(cells, rejected)
+        write_rejects(cells, rejected, root, for_the_user=True)
     counted = rejected if limit is None else lost
-    check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    check_rejected_share(counted, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, copied, rejected)
 
 

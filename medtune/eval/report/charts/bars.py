@@ -37,6 +37,9 @@ class BarLink:
 
     item: int  # The number of the first one in the gallery.
     group: str  # The level as the gallery's items name it.
+    shown: int  # How many of them the gallery shows.
+    all: int  # How many the run has.
+    rest: str  # The command that names all.
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def training_charts(run: RunData) -> tuple[LineChart, ...]:
     curves = run.curves
     found = (
         validation_chart(
-            curves.get(val_name(run.primary), ()),
+            _from_the_start(run, curves.get(val_name(run.primary), ()), None),
             run.primary,
             guess=guess,
             beside=_beside(run, None),
@@ -89,7 +89,22 @@ def validation_chart(
 
 
 def _rings(split: str) -> str:
-    return f"Rings: the {split} questions, which are others, zero-shot at step 0 and after training."
+    which = "other val questions" if split == "val" else f"the {split} questions, which are others"
+    return f"Rings: {which}, zero-shot at step 0 and after training."
+
+
+def _asks_the_same(run: RunData) -> bool:
+    """Returns whether the result is of the validation's own questions."""
+    split, wanted, val = (run.setting("eval", name) for name in ("split", "questions", "val_questions"))
+    asked = run.last.asked
+    every = wanted is None and asked is not None and isinstance(val, int) and val >= asked
+    return split == "val" and (every or wanted == val)
+
+
+def _from_the_start(run: RunData, points: Sequence[CurvePoint], task: str | None) -> Sequence[CurvePoint]:
+    """Returns a curve with the zero-shot point, where that is of the same questions."""
+    start = [each for each in _levels(run, task) if each.step == 0] if points and _asks_the_same(run) else []
+    return [*start, *points]
 
 
 def overlaid(id_: str, title: str, traces: Mapping[str, Sequence[CurvePoint]]) -> LineChart | None:
@@ -108,6 +123,10 @@ def overlaid(id_: str, title: str, traces: Mapping[str, Sequence[CurvePoint]]) -
 
 
 def _beside(run: RunData, task: str | None) -> list[CurvePoint]:
+    return [] if _asks_the_same(run) else _levels(run, task)
+
+
+def _levels(run: RunData, task: str | None) -> list[CurvePoint]:
     last = max((points[-1].step for points in run.curves.values()), default=0)
     levels: list[tuple[int, Level | None]] = [
         (step, phase.overall if task is None else phase.by.get(_TASK, {}).get(task))
@@ -128,11 +147,13 @@ def _by_task(run: RunData) -> LineChart | None:
     if len(most) < 2:
         return None
     drawn = [
-        Trace(f"s{place}", spoken(task), known[task], has_dots=True, beside=_beside(run, task))
+        Trace(
+            f"s{place}", spoken(task), _from_the_start(run, known[task], task), has_dots=True, beside=_beside(run, task)
+        )
         for place, task in enumerate(most[:MAX_LINES], start=1)
     ]
     split = str(run.setting("eval", "split"))
-    desc = f"Lines: the validation questions. {_rings(split)}"
+    desc = "Lines: the validation questions." + ("" if _asks_the_same(run) else f" {_rings(split)}")
     left = len(most) - len(drawn)
     desc += f" The {len(drawn)} tasks with the most questions of {len(most)}." if left else ""
     return steps_chart("curve-tasks", f"{spoken(run.level_metric).capitalize()} by task", drawn, desc=desc, split=split)

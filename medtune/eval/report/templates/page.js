@@ -104,9 +104,10 @@
       const named = wanted.map(([name, value]) => `${name} ${value}`).join(", ");
       paper.textContent = `On paper: ${named ? `${found.length} of the ${items.length} questions of this page (${named})` : `all ${items.length} questions of this page`}.`;
     };
-    const restart = () => {
+    const restart = (rest) => {
       room = page;
       show();
+      if (typeof rest === "string") count.textContent += `. ${rest}`;
     };
     filters.hidden = false;
     filters.addEventListener("change", restart);
@@ -136,7 +137,7 @@
         } else {
           choose("change", change);
         }
-        restart();
+        restart(link.dataset.rest);
         document.getElementById("answers").scrollIntoView();
         items.find((item) => !item.hidden)?.focus({ preventScroll: true });
       });

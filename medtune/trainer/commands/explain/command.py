@@ -6,18 +6,22 @@ from pathlib import Path
 
 from medtune.data.catalog import nearest
 from medtune.data.types import MediaGroup, Question
+from medtune.eval.audit.row import AuditRow
+from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.benchmark import Evidence
+from medtune.eval.explaining.audit_rows import AUDIT, audit_paths, find_row, row_lines
 from medtune.eval.explaining.numbers import GAIN, PHASES, explained, find_number, number_lines, numbers_of
 from medtune.eval.explaining.questions import answer_lines, asked_lines
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
 from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.report.run_data import read_run
-from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.schema import AuditFile, ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.trainer.commands.arguments import Commands, add_questions
 from medtune.trainer.commands.explain.tokens import tokens_text
+from medtune.trainer.runs.audited import answered_phase, audited, audited_media, image_probes
 from medtune.trainer.runs.finished_run import FinishedRun, open_finished
 
 SHOWN = 10
@@ -30,7 +34,8 @@ def explain_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="?",
         metavar="QUESTION_ID|NUMBER",
-        help="The id of a question, or a number of results.json by its keys, such as phases.final.by.task.diagnosis "
+        help="The id of a question, or a number of results.json by its keys, such as phases.final.by.task.diagnosis, "
+        "or a row of audit.json, such as audit.text_only "
         "(default: the primary number of the last evaluation).",
     )
     parser.add_argument("--numbers", action="store_true", help="Lists the numbers that can be explained.")
@@ -47,12 +52,14 @@ def explain_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     }
     if what in groups and not options.numbers:
         lines = _question_lines(run, *groups[what])
+    elif what and what.startswith(f"{AUDIT}.") and not options.numbers:
+        lines = _audit_lines(run, what, most=None if options.every_id else SHOWN)
     elif options.numbers or what is None or what.startswith((f"{PHASES}.", GAIN)):
         lines = _numbers(run, what, list_all=options.numbers, most=None if options.every_id else SHOWN)
     else:
         raise ValueError(
             f"{options.run}: {what!r} is no question of the split {run.recipe.eval.split!r}.{nearest(what, groups)} A "
-            f"number begins with {PHASES}. or {GAIN}; --numbers lists them"
+            f"number begins with {PHASES}., {GAIN} or {AUDIT}.; --numbers lists them"
         )
     for line in lines:
         print(line)
@@ -73,6 +80,7 @@ def _numbers(run: FinishedRun, what: str | None, *, list_all: bool, most: int | 
     results = read_run(run.folder.root).results
     if list_all:
         yield from numbers_of(results)
+        yield from audit_paths(_audit_rows(run))
         return
     number = find_number(what or f"{PHASES}.{[*results.phases][-1]}.overall", results)
     phases = _phases(run, results)
@@ -84,6 +92,21 @@ def _numbers(run: FinishedRun, what: str | None, *, list_all: bool, most: int | 
             )
     found = explained(number, phases, run.benchmark)
     yield from number_lines(number, found, results, most=most)
+
+
+def _audit_rows(run: FinishedRun) -> Sequence[AuditRow]:
+    return read_json(run.folder.audit, AuditFile).rows if run.folder.audit.is_file() else ()
+
+
+def _audit_lines(run: FinishedRun, what: str, *, most: int | None) -> Iterator[str]:
+    row, phase = find_row(what, _audit_rows(run)), answered_phase(run)
+    subject = audited(run, phase, list(stored_predictions(run.folder.audit_answers).values()))
+    again = {each.name: each for each in audit_of(subject).rows}
+    if row.name not in again:
+        probes = image_probes(subject, audited_media(run, phase.groups))
+        again = {each.name: each for each in audit_of(subject, probes).rows}
+    asked = [question for group in phase.groups for question in group.questions]
+    yield from row_lines(row, again.get(row.name), subject, asked, most=most)
 
 
 def _phases(run: FinishedRun, results: ResultsFile | None) -> Mapping[str, Evidence]:

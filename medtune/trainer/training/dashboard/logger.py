@@ -128,6 +128,7 @@ class Dashboard(WandbLogger):
         self._defined: set[str] = set()
         self._groups: list[list[object]] = []
         self._draws: list[list[object]] = []
+        self.unsent: Path | None = None  # The folder of an online run whose end W&B did not take; None where it did.
 
     @property
     def is_offline(self) -> bool:
@@ -271,7 +272,10 @@ class Dashboard(WandbLogger):
         if self._experiment is not None:
             if not failed:
                 self._note_step()
-            self._experiment.finish(exit_code=int(failed))
+            try:
+                self._experiment.finish(exit_code=int(failed))
+            except TimeoutError:
+                self.unsent = Path(self._experiment.dir).parent
 
 
 def phase_tables(

@@ -19,6 +19,8 @@ REACHED_S = 5.0
 """The time in seconds within which W&B has to answer, the search for its address included (our own choice)."""
 BEGUN_S = 9
 """The time in seconds within which W&B has to begin a run after it has answered (likewise)."""
+FINISHED_S = 30
+"""The time in seconds within which W&B has to take what is left at the end of a run; it would wait without end."""
 _OFFLINE = ("offline", "dryrun")
 _ASKED = {"query": "query { viewer { id } }"}
 
@@ -62,7 +64,7 @@ def _answered(key: str) -> str:
     try:
         answer = httpx.post(f"{address}/graphql", json=_ASKED, auth=("api", key), timeout=REACHED_S)
         known = answer.json().get("data", {}).get("viewer") if answer.status_code == httpx.codes.OK else None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError, ImportError) as error:  # A SOCKS proxy.
         return f"{address} cannot be reached ({type(error).__name__}: {str(error) or 'no words'})".replace("\n", " ")
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) or (known is None and answer.is_success):
         return f"{address} does not know the key: `wandb login --relogin`, or set WANDB_API_KEY"

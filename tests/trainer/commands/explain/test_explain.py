@@ -83,6 +83,32 @@ def test_a_number_names_its_questions_and_how_they_are_joined(run: Path, shown: 
     assert "Did you mean 'phases.final.metrics.image.robust.accuracy'?" in capsys.readouterr().err
 
 
+def test_every_row_of_the_audit_is_found_again_from_the_questions_that_it_counts(
+    run: Path, shown: Told, capsys: Capture, tmp_path: Path
+) -> None:
+    rows = {f"audit.{row['name']}": row for row in json.loads((run / "audit.json").read_text())["rows"]}
+    listed = shown(main(["explain", str(run), "--numbers"])).splitlines()
+    assert [line for line in listed if line.startswith("audit.")] == [*rows]
+    for path, row in rows.items():
+        said = shown(main(["explain", str(run), path, "--all"]))
+        assert said.startswith(f"{path}: {row['value']:.6g}"), path
+        counts = re.search(r"counts     (\d+) of \d+ questions: (.*)", said)
+        assert counts, path
+        assert (int(counts[1]), len(counts[2].split(", "))) == (row["n"],) * 2, path
+        last = said.splitlines()[-1]
+        assert "medtune audit RUN" in last if path == "audit.linear_probe" else "computed from the answers" in last, (
+            said
+        )
+    assert {"audit.model", "audit.linear_probe", "audit.thumbnail_regression", "audit.text_only"} <= rows.keys()
+    changed = shutil.copytree(run, tmp_path / "run")
+    audit = json.loads((changed / "audit.json").read_text())
+    audit["rows"][0]["value"] = 0.123
+    (changed / "audit.json").write_text(json.dumps(audit))
+    assert "which is another one" in shown(main(["explain", str(changed), "audit.model"]))
+    assert main(["explain", str(run), "audit.text_onyl"]) == 1
+    assert "Did you mean 'audit.text_only'?" in capsys.readouterr().err
+
+
 def test_a_question_of_another_level_has_this_reason_alone_and_counts_once() -> None:
     asked = [
         Question(
