@@ -1,7 +1,7 @@
 """Times the start of `medtune list recipes`, which imports only what it needs, and what other commands take in all.
 
 The limits are CPU seconds of new processes on one thread, all of their children included, which other work on the
-machine changes less than the time on the clock: by a quarter, where six processes share two cores. What a run imports, `validate --no-weights` and a whole run of a
+machine changes less than the time on the clock. What a run imports, `validate --no-weights` and a whole run of a
 random, tiny model are measured with the files of Python's packages in memory, and after the system was asked to forget
 them. What `import torch` alone takes is recorded beside them: on a machine that is quick or idle it is 1.8 s.
 """
