@@ -1,4 +1,4 @@
-"""A picture is opened for its size once a process, and decoded once as long as it is kept, in training and in evaluation."""
+"""A picture is opened for its size once a process and decoded once as long as it is kept, wherever it is read."""
 
 from collections import Counter
 from collections.abc import Callable
