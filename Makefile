@@ -11,7 +11,7 @@ HELD = $(PYTHON) -I tests/packages/archives.py check $(HASHES)
 PEERS := .peers
 # Three benches are left out of `make bench`: full_size needs a GPU, and peers and rewards need the network for their
 # environments. Each has its own target, `make bench-full_size`, `make bench-peers` and `make bench-rewards`.
-BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
+BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py)))) peers_profile
 
 # This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
 # instead of 12 s.

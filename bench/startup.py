@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import medtune
@@ -33,9 +34,11 @@ _PARSED = "from medtune.trainer.commands.cli import parser; parser([{!r}])"
 _RUN = (
     "from medtune.trainer.launch.imports import importing_for_good\n"
     "with importing_for_good():\n"
-    "    import medtune.trainer.commands.start, medtune.trainer.experiment.run"
+    "    import medtune.trainer.commands.start, medtune.trainer.experiment.run\n"
+    "from medtune.trainer.launch.end import end\n"
+    "end(0)"
 )
-"""A run's imports, as the command makes them."""
+"""A run's imports, as the command makes them and ends after them."""
 LIMITS: Sequence[tuple[str, str, float]] = (
     ("medtune --help, ready", _PARSED.format("--help"), 0.3),
     ("medtune list, ready", _PARSED.format("list"), 0.3),
@@ -47,9 +50,12 @@ LIMITS: Sequence[tuple[str, str, float]] = (
 """What is measured, its program, and the CPU seconds that it may take (our own choice)."""
 MEASURES = (
     "constraints.txt", "medtune/trainer/commands/cli.py", "medtune/trainer/commands/start.py",
-    "medtune/trainer/commands/validate.py", "medtune/trainer/experiment/run.py", "medtune/trainer/launch/imports.py",
+    "medtune/trainer/commands/validate.py", "medtune/trainer/experiment/run.py", "medtune/trainer/launch/end.py",
+    "medtune/trainer/launch/imports.py",
 )  # fmt: skip
 """What a start goes through, beside the modules that are imported here."""
+_EXTRAS = ("bitsandbytes", "matplotlib")
+"""What a run imports where an extra has installed it."""
 IMPORTS_S, VALIDATE_S, RUN_S = 5.9, 8.0, 12.0
 _FORGOTTEN = ", files not in memory"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -99,7 +105,8 @@ def measured(
     )
     return Measured(
         f"a new process, the median of {repeats}, once without files in memory; "
-        f"{'with' if has_bytecode() else 'WITHOUT'} compiled packages; import torch alone took "
+        f"{'with' if has_bytecode() else 'WITHOUT'} compiled packages; of the extras that a run imports "
+        f"{' and '.join(filter(find_spec, _EXTRAS)) or 'none'} installed; import torch alone took "
         f"{statistics.median(torch_s):.1f} CPU s",
         (ways,),
         tuple(

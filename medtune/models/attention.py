@@ -183,7 +183,7 @@ def _planned(columns_BCK: Tensor, window: int | None, dtype: torch.dtype) -> _Pl
         used_K = seen_BQK.any(dim=1).any(dim=0)
         key_K = used_K.nonzero()[:, 0]
         chunk = _Chunk(first, stop, num_keys, key_K if len(key_K) < _GATHERED_BELOW * num_keys else None, None)
-        mask_BQK = _mask(columns_BCK, chunk, window, dtype)
+        mask_BQK = _added(seen_BQK if chunk.key_K is None else seen_BQK[:, :, chunk.key_K], dtype)
         kept += mask_BQK.nbytes
         chunks.append(chunk._replace(mask_BQK=mask_BQK if kept <= _KEPT_BYTES else None))
     return _Plan(lead, tuple(chunks))

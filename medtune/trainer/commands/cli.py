@@ -18,6 +18,7 @@ from medtune.data.control_characters import without_controls
 from medtune.data.files import no_room, system_fault
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.launch.end import end
 from medtune.trainer.launch.imports import importing, importing_for_good
 from medtune.trainer.launch.stop import INTERRUPTED
 from medtune.version import __version__
@@ -85,13 +86,13 @@ COMMANDS = {
 
 
 def start() -> int:
-    """Runs the command of this process, whose own processes import nothing from the folder that the user works in."""
+    """Runs the command of this process and ends it; its own processes import nothing from the user's working folder."""
     os.environ["PYTHONSAFEPATH"] = "1"
     if "_ARGCOMPLETE" in os.environ:
         from medtune.trainer.completion import complete
 
         complete(parser, COMMANDS)
-    return main()
+    return end(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

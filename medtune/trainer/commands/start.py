@@ -118,7 +118,7 @@ def _as_rank(
         from medtune.trainer.launch.rank import join, one_folder, run_rank
         from medtune.trainer.runs.run_folder import RunFolder
 
-        import_parts(benchmark=recipe.data.benchmark, model=recipe.model.name)
+        import_parts(recipe)
     keep_imported()
 
     folders: list[Path] = []

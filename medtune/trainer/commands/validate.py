@@ -73,7 +73,7 @@ def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> i
     """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
     with importing():
-        import_parts(benchmark=recipe.data.benchmark, model=recipe.model.name)
+        import_parts(recipe)
     keep_imported()
     return validate(recipe, weights=not options.no_weights, devices=options.devices, tokens=options.tokens)
 

@@ -8,8 +8,12 @@ import contextlib
 import functools
 import gc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from medtune.data import catalog
+
+if TYPE_CHECKING:
+    from medtune.trainer.recipe.schema import Recipe
 
 
 @contextlib.contextmanager
@@ -44,11 +48,18 @@ def keep_imported() -> None:
         gc.freeze()
 
 
-def import_parts(*, benchmark: str, model: str) -> None:
+def import_parts(recipe: "Recipe") -> None:
     """Imports the modules of a recipe's benchmark and model, and the libraries that these take.
 
     What cannot be imported is refused where it is used, with the field of the recipe.
     """
-    for kind, name in ((catalog.BENCHMARKS, benchmark), (catalog.MODELS, model)):
+    for kind, name in ((catalog.BENCHMARKS, recipe.data.benchmark), (catalog.MODELS, recipe.model.name)):
         with contextlib.suppress(ValueError):
             catalog.load(kind, name)
+    if any(how.mode == "lora" for stage in recipe.stages for how in stage.tuning.parts().values()):
+        from medtune.models.tuning.peft_import import import_peft
+
+        # What comes next in a process of several commands may use bitsandbytes.
+        alone = gc.get_freeze_count() > 0
+        packed = recipe.model.language_bits is not None or recipe.train.optimizer == "adamw_8bit"
+        import_peft(uses_bitsandbytes=packed or not alone)

@@ -10,7 +10,7 @@ import PIL.Image
 import PIL.PngImagePlugin
 import pytest
 
-from medtune.data.media.images import decode_image, image_size, load_image, stroke_px
+from medtune.data.media.images import KeptPictures, decode_image, image_size, load_image, stroke_px
 from medtune.data.types import Box, MediaRef, Size
 
 
@@ -94,6 +94,27 @@ def test_a_size_is_remembered_until_the_file_changes(
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"other\.png: there is no such image"):
         image_size(path)
+
+
+def test_a_picture_is_decoded_once_until_its_file_changes_or_others_take_its_place(
+    tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.png"
+    PIL.Image.new("L", (60, 40), 7).save(other)
+    pictures = KeptPictures(most_bytes=2 * 60 * 40 * 3)
+    first_HWC = pictures.pixels(photo)
+    assert np.array_equal(first_HWC, decode_image(photo).pixels_HWC)
+    first_HWC[:] = 0  # It is the caller's own.
+    assert pictures.pixels(other).max() == 7
+    with monkeypatch.context() as patched:
+        patched.setattr(PIL.Image, "open", _no_file)
+        assert pictures.pixels(photo).max() > 200
+        assert pictures.pixels(other).max() == 7
+    PIL.Image.new("L", (60, 40), 9).save(other)
+    assert pictures.pixels(other).max() == 9
+    monkeypatch.setattr(PIL.Image, "open", _no_file)
+    with pytest.raises(AssertionError, match="is opened again"):
+        pictures.pixels(photo)
 
 
 def _no_file(*told: object, **named: object) -> None:

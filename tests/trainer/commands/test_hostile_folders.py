@@ -198,8 +198,8 @@ def test_a_command_started_in_a_hostile_folder_imports_nothing_from_it(tmp_path:
     # `prepare -j 2` starts a process of its own, whose path of imports would begin with the working directory.
     asked = "import os, subprocess, sys; print(sys.path[0], os.environ['PYTHONSAFEPATH'])"
     code = (
-        "import sys; sys.path.pop(0); import subprocess; from medtune.trainer.commands import cli; cli.main = int; "
-        f"cli.start(); sys.exit(subprocess.run([sys.executable, '-c', {asked!r}]).returncode)"
+        "import sys; sys.path.pop(0); import subprocess; from medtune.trainer.commands import cli; "
+        f"cli.main = lambda: subprocess.run([sys.executable, '-c', {asked!r}]).returncode; cli.start()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

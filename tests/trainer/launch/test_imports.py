@@ -17,8 +17,8 @@ UNUSED = ("datasets", "lightning", "matplotlib", "monai", "pandas", "scipy.signa
 def told_by(arguments: list[str], told: str) -> str:
     """Runs a command as a process of its own does, and returns what an expression is afterwards."""
     code = (
-        f"import gc, sys; sys.argv = ['medtune', *{arguments!r}]; from medtune.trainer.commands.cli import start; "
-        f"status = start(); print(status, {told})"
+        f"import gc, sys; sys.argv = ['medtune', *{arguments!r}]; from medtune.trainer.commands.cli import main; "
+        f"status = main(); print(status, {told})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "leaked" not in done.stderr

@@ -1,4 +1,4 @@
-"""A picture is opened for its size once a process, and decoded once a visit, in training and in evaluation."""
+"""A picture is opened for its size once a process and decoded once as long as it is kept, wherever it is read."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def _prompt(question: Question) -> Prompt:
     return Prompt(question.text, OPTIONS, question.answer)
 
 
-def test_each_visit_of_training_decodes_once(
+def test_training_decodes_each_picture_once_and_keeps_it_for_the_next_epoch(
     nano: Assembled, groups: list[MediaGroup], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = unmixed(groups, _prompt, seed=0)
@@ -88,8 +88,8 @@ def test_each_visit_of_training_decodes_once(
     assert dict(laid) == {str(number): 1 for number in range(NUM_PICTURES)}
     for number in range(2, 4):
         assert batches[number].step_target_tokens
-    assert dict(looked.decoded) == {f"{number}.png": 2 for number in range(NUM_PICTURES)}
-    assert dict(looked.opened) == {f"{number}.png": 3 for number in range(NUM_PICTURES)}
+    assert dict(looked.decoded) == {f"{number}.png": 1 for number in range(NUM_PICTURES)}
+    assert dict(looked.opened) == {f"{number}.png": 2 for number in range(NUM_PICTURES)}
 
 
 def test_each_visit_of_an_evaluation_decodes_once(

@@ -122,9 +122,12 @@ def test_cases_have_probabilities_replies_and_drawn_boxes(
     assert all(path.is_relative_to(nano_run) for path in files.values())
     images = [path for name, path in files.items() if name.startswith("media/images/")]
     assert len({path.read_bytes() for path in images}) == len({question.media_id for question in questions.values()})
-    red = [bool((np.asarray(PIL.Image.open(path)) == (255, 0, 0)).all(axis=2).any()) for path in images]
+    pictures = [PIL.Image.open(path) for path in images]
+    red = [bool((np.asarray(each.convert("RGB")) == (255, 0, 0)).all(axis=2).any()) for each in pictures]
     assert any(red)
     assert not all(red)
+    # What shows no colour is written without any.
+    assert [each.mode for each in pictures] == ["RGB" if each else "L" for each in red]
 
 
 @pytest.mark.parametrize("phase", ["zero_shot", "final"])

@@ -177,7 +177,9 @@ def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, 
 def _picture(media: tuple[MediaRef, ...]) -> PIL.Image.Image:
     picture = PIL.Image.fromarray(preview(media).pixels_HWC)
     picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
-    return picture
+    red, green, blue = picture.split()
+    # W&B writes a grey picture as such in a third of the time.
+    return red if red == green == blue else picture
 
 
 @dataclass(frozen=True, slots=True)
