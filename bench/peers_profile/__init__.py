@@ -122,7 +122,7 @@ def _measured(case: TrainingCase, scratch: Path, *, steps: int, width: int, laye
         unmixed(asked, rendered, seed=0),
         step_order(asked, case),
         rank=0,
-        family=learner.assembled.template,
+        template=learner.assembled.template,
         transform=learner.assembled.transform,
     )
     collate = hf_trainer.Collator(AutoProcessor.from_pretrained(weights, trust_remote_code=False))
