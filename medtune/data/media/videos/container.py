@@ -37,6 +37,8 @@ _HARMLESS = re.compile(
 """What decoders say of films that were cut without being encoded again, whose frames are whole."""
 _CHECKSUMS = {"hevc": {"err_detect": "crccheck"}}
 _SECOND = {"vp9": "libvpx-vp9"}
+_SUFFIX_SEI, _PICTURE_HASH = 40, 132
+"""The kinds of unit and message in which H.265 may state the hash of a picture. Source: ITU-T H.265, 7.3.1 and D.2."""
 _TECHNICAL = frozenset(
     (
         "major_brand",
@@ -161,6 +163,27 @@ def check_frames(path: Path) -> None:
         logging.set_level(level)
     if damaged:
         raise ValueError(f"{path}: {_damaged(max(0.0, min(damaged) - begin * unit_s))}")
+
+
+def hides_damage(path: Path) -> bool:
+    """Returns whether a film is of H.265 without hashes of pictures, so that no decoder tells damage inside of it."""
+    with _opened(path) as (container, stream):
+        if stream.codec_context.name not in _CHECKSUMS:
+            return False
+        units = _units(bytes(next(container.demux(stream))), stream.codec_context.extradata or b"")
+        return not any(unit[0] >> 1 & 0x3F == _SUFFIX_SEI and unit[2] == _PICTURE_HASH for unit in units if unit[2:])
+
+
+def _units(packet: bytes, about: bytes) -> list[bytes]:
+    """Returns the units of a packet, which stand behind their lengths, or behind start codes as in broadcasts."""
+    if about[:1] != b"\x01":
+        return re.split(rb"\x00\x00\x01", packet)[1:]
+    found, place, width = list[bytes](), 0, (about[21] & 3) + 1
+    while place < len(packet):
+        begin = place + width
+        place = begin + int.from_bytes(packet[place:begin])
+        found.append(packet[begin:place])
+    return found
 
 
 def _second_decoder(stream: VideoStream) -> list[VideoCodecContext]:

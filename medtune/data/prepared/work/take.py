@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from medtune.data.media.dicom import says_burned_in
 from medtune.data.media.images import holds_others
+from medtune.data.media.videos.container import VIDEO_SUFFIXES, hides_damage
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
 from medtune.data.prepared.manifest import check_rejected_share, write_rejects
@@ -21,6 +22,10 @@ Origin = Path | HubId | None
 _BURNED_IN = (
     "files say that text is burned into their pixels (BurnedInAnnotation YES), which may name a patient: look at them "
     "before a run, whose report and server are shown them, and cover the text or leave them out"
+)
+_UNCHECKED = (
+    "films are of H.265 without hashes of their pictures: where such a file is damaged inside, its decoder shows wrong "
+    "pictures and says nothing. Hold the files against the archive's, or export them as H.264"
 )
 _NOT_IN_HU = (
     "volumes have no value of -80 or less, as the fat and air of a CT have: they are an MRI, or a CT without its "
@@ -104,6 +109,9 @@ def take(
         table = replace(table, notes=(*table.notes, note))
     if others := sum(file.content is not None and not file.content.is_in_hu for file in copied.values()):
         note = f"NO HOUNSFIELD UNITS: {others} {_NOT_IN_HU}"
+        table = replace(table, notes=(*table.notes, note))
+    if others := sum(path.suffix.lower() in VIDEO_SUFFIXES and hides_damage(path) for path in copied if path.is_file()):
+        note = f"DAMAGE WOULD NOT SHOW: {others} {_UNCHECKED}"
         table = replace(table, notes=(*table.notes, note))
     if source.provenance == "synthetic":
         # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.

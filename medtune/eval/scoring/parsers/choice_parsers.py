@@ -174,6 +174,7 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
     told = _by(1, _whole(reply, options))
     if told is None:
         text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
+        text = statements.BRACKETED_ANSWER.sub(r"\1: ", text)
         text = graded_as_options(spelt_as_options(text, options), options)
         name = partial(_item, options=options)
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]

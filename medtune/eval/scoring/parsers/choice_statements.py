@@ -26,7 +26,13 @@ _LINK = (
 _OF_ANOTHER = re.compile(
     r"(?:\b(?:your|his|her|their)|(?<!question)(?<!today)(?<!problem)['’]s?)\s+(?:\w+\s+)?\Z", re.I
 )
-FINAL_ANSWER = re.compile(rf"\bfinal\s+{ANSWER_WORD}(?:\s+{NOUN}\b)?{_LINK}", re.I)
+FINAL_ANSWER = re.compile(
+    rf"\bfinal\s+{ANSWER_WORD}(?:\s+{NOUN}\b)?{_LINK}|"
+    rf"\b(?:revis|chang|correct|updat)\w*\s+my\s+{ANSWER_WORD}\s+(?:in)?to\s+(?:be\s+)?(?:{NOUN}\s+)?",
+    re.I,
+)
+BRACKETED_ANSWER = re.compile(rf"[【〔［]\s*({ANSWER_WORD})\s*[】〕］]\s*[:：]?\s*", re.I)
+"""A mark in brackets of East Asian texts: "【答案】A"."""
 ANSWER = re.compile(
     rf"(?:{ANSWER_WORD}(?:\s+{NOUN}\b)?|"
     rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{NOUN}\b|\brichtig(?=\s+ist\b)|"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
-from medtune.data.media.videos.container import check_frames
+from medtune.data.media.videos.container import check_frames, hides_damage
 from medtune.data.media.videos.read import read_video
 from medtune.data.prepared.copy_media import copy_media
 from medtune.data.types import MediaRef
@@ -95,6 +95,16 @@ def test_damage_that_the_usual_decoder_hides_is_found(tmp_path: Path, codec: str
         _damaged(path, number)
         with pytest.raises(ValueError, match=r"film\.mkv: the video is damaged at"):
             check_frames(path)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".ts", ".mkv"])
+def test_films_whose_damage_nothing_tells_are_told(tmp_path: Path, suffix: str) -> None:
+    hashed = {"x265-params": "hash=1:log-level=none"}
+    assert not hides_damage(_film(tmp_path / f"hashed{suffix}", "libx265", count=4, options=hashed))
+    assert hides_damage(
+        _film(tmp_path / f"plain{suffix}", "libx265", count=4, options={"x265-params": "log-level=none"})
+    )
+    assert not hides_damage(_film(tmp_path / "usual.mp4", "libx264", count=4))
 
 
 def test_a_film_that_was_cut_without_encoding_is_whole(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def _exactly(reading: object) -> object:
         *((COLLECTED / "replies" / f"{name}.jsonl", parse_choice, 25) for name in ("choice", "hard_choice")),
         *((REPLIES / f"{name}.jsonl", parse_choice, 60) for name in ("odd", "further_odd", "doubtful")),
         *((REPLIES / f"unseen_{number}.jsonl", None, 61) for number in (1, 2, 3, 4)),
-        *((REPLIES / f"blind_{number}.jsonl", parse_closed, 91) for number in (1, 2, 3, 4)),
+        *((REPLIES / f"blind_{number}.jsonl", parse_closed, 91) for number in (1, 2, 3, 4, 5)),
     ],
     ids=lambda each: each.stem if isinstance(each, Path) else getattr(each, "__name__", None),
 )
