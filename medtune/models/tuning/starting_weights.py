@@ -136,7 +136,9 @@ def say_words(
     known_MH = (read_MH - mean_H) / spread_H
     gram_MM = known_MH @ known_MH.T
     # A weight over the features is one over the items (no more of it can be learnt from them), which are far fewer.
-    basis_MR = torch.linalg.cholesky(gram_MM + _LEAST_SPREAD * gram_MM.diagonal().mean() * torch.eye(len(gram_MM)))
+    # A tower that sees no difference between the items leaves hardly a gram.
+    ridge = _LEAST_SPREAD * gram_MM.diagonal().mean().clamp_min(1.0)
+    basis_MR = torch.linalg.cholesky(gram_MM + ridge * torch.eye(len(gram_MM)))
     weight_KVH = torch.zeros(num_tokens, num_codes, read_MH.shape[1])
     bias_KV, codes_KVE = torch.zeros(num_tokens, num_codes), torch.zeros(projector.codes_KVE.shape)
     for token, said in enumerate(_shared_out(texts, lessons, num_tokens)):

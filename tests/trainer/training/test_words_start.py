@@ -61,6 +61,14 @@ def test_tokens_say_the_answers_about_items_that_nobody_has_seen() -> None:
     assert not projector(new_MX)[:, 2].any(), "a token without a question says nothing"
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-6])
+def test_a_tower_that_sees_no_difference_leaves_words_that_do_not_differ(spread: float) -> None:
+    features_MX, sides, parts = seen(400, seed=0)
+    projector = speaker()
+    assert say_words(projector, 1 + spread * features_MX, taught(sides, parts), WORDS.__getitem__) == 2
+    assert all(weight.isfinite().all() for weight in projector.parameters())
+
+
 def test_a_token_is_silent_about_items_that_its_question_is_not_asked_about() -> None:
     features_MX, sides, parts = seen(600, seed=0)
     asked = [lesson for lesson in taught(sides, parts) if lesson.text == "Which part?" or parts[lesson.item] == "head"]
