@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import PIL.Image
 
@@ -134,7 +135,7 @@ def gallery(run: RunData) -> Gallery:
     try:
         answered = answered_questions(run)
     except FileNotFoundError as error:
-        if str(run.folder) in str(error):
+        if Path(error.filename or str(error).partition(":")[0]).is_relative_to(run.folder):
             raise
         return Gallery((), 0, None, (), missing=f"The prepared folder is not at hand ({error}).")
     except ValueError as error:

@@ -1,6 +1,7 @@
 import itertools
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -327,6 +328,16 @@ def test_report_without_the_prepared_folder_says_so(run: Path, tmp_path: Path) -
     recipe = (run / "recipe.yaml").read_text()
     (run / "recipe.yaml").write_text(re.sub("root: .*", f"root: {tmp_path / 'gone'}", recipe))
     assert "The prepared folder is not at hand" in page(run)
+
+
+def test_a_missing_folder_is_none_of_a_run_whose_name_its_message_holds(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run, tmp_path / "r")
+    recipe = (run / "recipe.yaml").read_text()
+    (tmp_path / "r" / "recipe.yaml").write_text(re.sub("root: .*", "root: d", recipe))
+    monkeypatch.chdir(tmp_path)
+    assert "The prepared folder is not at hand" in page(Path("r"))
 
 
 def test_report_on_data_prepared_again_shows_no_questions(run: Path) -> None:
