@@ -177,7 +177,7 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
         text = statements.BRACKETED_ANSWER.sub(r"\1: ", text)
         text = graded_as_options(spelt_as_options(text, options), options)
         name = partial(_item, options=options)
-        marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
+        marked = [found for each in dict.fromkeys(marked_answers(text)) if (found := _told(each, options)) is not None]
         if marked:
             told = _by(2, _and_words_behind(set[str]().union(*marked), text, options))
         elif (told := _by(2, listed_choices.listed(text, name, options))) is None:

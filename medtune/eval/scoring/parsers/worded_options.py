@@ -198,6 +198,13 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     Args:
         beside_another: Whether another option was told, so that what only describes a kind of thing does not count.
     """
+    found = _worded(text, options, beside_another)
+    return None if found is None else set(found)
+
+
+# A reply that repeats itself has the same sentences behind each of its statements.
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _worded(text: str, options: tuple[str, ...], beside_another: bool) -> frozenset[str] | None:
     told, denied, described = set[int](), set[int](), set[int]()
     said = _with_places(text, options)
     said = _DENIED_OF_PART.sub(lambda found: " " if _denies(found["no"], options) else found[0], said)
@@ -235,7 +242,7 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
     if not told and len(denied) == len(set(words)) - 1 > 1:
         told = set(range(len(words))) - denied
     found = {option for option in options if words.index(plain_words(option)) in told}
-    return found if found and not told & denied else None
+    return frozenset(found) if found and not told & denied else None
 
 
 def _places(text: str) -> set[int]:
