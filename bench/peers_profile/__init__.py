@@ -1,14 +1,13 @@
-"""Divides the CPU time of a training step into products, attention, other operators and Python, beside transformers'.
+"""Divides the CPU time of a training step, and that of replies, into products, attention, other operators and Python.
 
-It says why short pictures gain less than long ones in the bench of the peers. Both trainings run in medtune's own
-environment, whose versions are those of the peer's, on the same weights, rows and adapters, on one thread. The CPU
-seconds are those of steps without a profile; a profile of further steps says how they are divided. It makes each
-operator a little dearer, so that the share of Python is overstated.
+Beside them stand transformers' Trainer and `generate`. It says why short pictures gain less than long ones in the bench
+of the peers. Both run in medtune's own environment, whose versions are those of the peer's, on the same weights, rows
+and adapters, on one thread. The CPU seconds are those of work without a profile; a profile of further work says how
+they are divided. It makes each operator a little dearer, so that the share of Python is overstated.
 """
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,36 +18,20 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoProcessor
 
+from bench.measuring.divided import PARTS, divided
 from bench.measuring.measured import Limit, Measured, TwoWays, refuse_subject
 from bench.measuring.peer_job import LR, WEIGHT_DECAY, groups, rendered, trainable
 from bench.measuring.peer_training import EPOCH_STEPS, LOSS_TOLERANCE, TrainingCase, step_order, steps_of, train, widest
 from bench.measuring.peers_qwen import write_peers_model
 from bench.measuring.unmixed import unmixed
 from bench.other_tools import hf_trainer
+from bench.peers_profile.replies import divided_replies
 from medtune.trainer.training.batches import MicroBatches
 
 CASE = TrainingCase(questions=8, images=1, visual_tokens=64, target=4.0)
 STEPS = 14
 COMPARED = 3
 MEASURES = ("bench/other_tools/hf_trainer.py", "medtune/models/attention.py", "medtune/models/tuning/fused_lora.py")
-PRODUCTS, ATTENTION, OTHERS, PYTHON = "products of matrices", "attention", "all other operators", "Python and the rest"
-PARTS = (PRODUCTS, ATTENTION, OTHERS, PYTHON)
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::mkldnn_convolution")
-
-
-def part_of(operator: str) -> str:
-    """Returns which part of a step an entry of torch's profile belongs to.
-
-    >>> part_of("aten::addmm"), part_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward")
-    ('products of matrices', 'attention')
-    >>> part_of("aten::mul"), part_of("autograd::engine::evaluate_function: MulBackward0")
-    ('all other operators', 'Python and the rest')
-    """
-    if operator in _PRODUCTS:
-        return PRODUCTS
-    if operator.startswith("aten::_scaled_dot_product"):
-        return ATTENTION
-    return OTHERS if operator.startswith("aten::") else PYTHON
 
 
 @dataclass
@@ -78,16 +61,8 @@ class Steps:
             took_us = (time.perf_counter() - self._began[1]) * 1e6
             if self.profiled:
                 self._profile.__exit__(None, None, None)
-                self._divide(took_us, counted)
-
-    def _divide(self, took_us: float, counted: int) -> None:
-        spent: Counter[str] = Counter()
-        for each in self._profile.key_averages():
-            if (part := part_of(each.key)) != PYTHON:
-                spent[part] += each.self_cpu_time_total
-                self.operators += each.count / counted
-        spent[PYTHON] = round(took_us - spent.total())
-        self.shares = {part: spent[part] / took_us for part in PARTS}
+                self.shares, operators = divided(self._profile, took_us)
+                self.operators = operators / counted
 
 
 def bench(subject: str | None) -> Measured:
@@ -97,21 +72,30 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(case: TrainingCase, *, steps: int, width: int = 256, layers: int = 6) -> Measured:
-    """Returns the parts of a step with medtune and with transformers' Trainer, and the step in all."""
+    """Returns the parts of a step and of replies with medtune and with transformers, and each in all."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return _measured(case, Path(folder), steps=steps, width=width, layers=layers)
+            scratch = Path(folder)
+            weights = scratch / "model"
+            weights.mkdir()
+            write_peers_model(weights, width=width, layers=layers)
+            training, of_training = _divided_step(case, weights, scratch, steps=steps)
+            replies, of_replies = divided_replies(weights, scratch)
     finally:
         torch.set_num_threads(threads)
+    return Measured(
+        f"a step of {case.questions} questions about an image of {case.visual_tokens} tokens, and replies about one, "
+        f"random Qwen2.5-VL of width {width} and {layers} layers, float32, CPU seconds of one thread",
+        (*training, *replies),
+        (*of_training, *of_replies),
+    )
 
 
-def _measured(case: TrainingCase, scratch: Path, *, steps: int, width: int, layers: int) -> Measured:
-    weights, images, adapter = (scratch / name for name in ("model", "images", "adapter"))
-    weights.mkdir()
+def _divided_step(case: TrainingCase, weights: Path, scratch: Path, *, steps: int) -> tuple[list[TwoWays], list[Limit]]:
+    images, adapter = scratch / "images", scratch / "adapter"
     images.mkdir()
-    write_peers_model(weights, width=width, layers=layers)
     asked = groups(images, images=case.images * EPOCH_STEPS, questions=case.questions, visual_tokens=case.visual_tokens)
     learner = trainable(weights, adapter)
     order: dict[str, Any] = {"steps": steps_of(asked, case, num_steps=steps), "timed_from": EPOCH_STEPS}
@@ -133,23 +117,17 @@ def _measured(case: TrainingCase, scratch: Path, *, steps: int, width: int, laye
             title, "medtune", "transformers' Trainer with peft", quick_s, plain_s, apart, LOSS_TOLERANCE, target=0.0
         )
 
-    return Measured(
-        f"a step of {case.questions} questions about an image of {case.visual_tokens} tokens, random Qwen2.5-VL of "
-        f"width {width} and {layers} layers, float32, CPU seconds of one thread",
-        (
-            ways("the whole step", mine.cpu_s, theirs.cpu_s),
-            *(ways(part, mine.cpu_s * mine.shares[part], theirs.cpu_s * theirs.shares[part]) for part in PARTS),
+    limits = [
+        Limit(
+            "tokens that a step reads, and transformers' Trainer reads",
+            float(batches[0].rows.ids_BL.numel()),
+            float(collate(order["steps"][0])["input_ids"].numel()),
+            "tokens",
         ),
-        (
-            Limit(
-                "tokens that a step reads, and transformers' Trainer reads",
-                float(batches[0].rows.ids_BL.numel()),
-                float(collate(order["steps"][0])["input_ids"].numel()),
-                "tokens",
-            ),
-            Limit("operators that a step calls, and transformers' Trainer calls", mine.operators, theirs.operators, ""),
-        ),
-    )
+        Limit("operators that a step calls, and transformers' Trainer calls", mine.operators, theirs.operators, ""),
+    ]
+    parts = [ways(part, mine.cpu_s * mine.shares[part], theirs.cpu_s * theirs.shares[part]) for part in PARTS]
+    return [ways("the whole step", mine.cpu_s, theirs.cpu_s), *parts], limits
 
 
 def _taken(work: Callable[[], Sequence[float]], steps: int) -> tuple[Steps, Sequence[float]]:
