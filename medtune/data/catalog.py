@@ -183,7 +183,7 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
         yield from _in_file(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin)
         if benchmark.folder is not None:
             yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
-    for name, sources in _added(folder) if origin != MEDTUNE else ():
+    for name, sources in _added_sources(folder) if origin != MEDTUNE else ():
         if name not in names(BENCHMARKS):
             raise ValueError(
                 f"{sources}: there is no benchmark {name!r} that its sources could be added to."
@@ -195,12 +195,15 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
 def added_sources(benchmark: str) -> tuple[str, ...]:
     """Returns the names of the sources that plugins add to a benchmark of somebody else's."""
     folders = [
-        sources for plugin in plugins() for name, sources in _added(plugin.root / BENCHMARKS.name) if name == benchmark
+        sources
+        for plugin in plugins()
+        for name, sources in _added_sources(plugin.root / BENCHMARKS.name)
+        if name == benchmark
     ]
     return tuple(found.name for folder in folders for found in _defining(SOURCES, folder, package="", origin=""))
 
 
-def _added(folder: Path) -> Iterator[tuple[str, Path]]:
+def _added_sources(folder: Path) -> Iterator[tuple[str, Path]]:
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         own = entry / "__init__.py"
         is_benchmark = own.is_file() and _defines(BENCHMARKS, own.read_text("utf-8"))

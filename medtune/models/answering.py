@@ -149,14 +149,14 @@ class LocalAnswerer:
     def _together(self, visit: ShownRequests) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
             alone = self._reader.read(visit[0].media) if shown_by([visit]) else []
-            return alone, self._asked(visit, 0 if alone else None)
+            return alone, self._laid_out_requests(visit, 0 if alone else None)
         items: list[MediaItem] = []
         asked: list[LaidOutRequest] = []
         tokens = groups = 0
         while self._waiting and groups < self._batch_groups:
             # The file is read before the sequences are laid out, because reading gives the clearest errors.
             shown = self._items(self._waiting[0]) if self._read_already is None else self._read_already
-            more = self._asked(self._waiting[0], len(items) if shown else None)
+            more = self._laid_out_requests(self._waiting[0], len(items) if shown else None)
             tokens += self._computed([each.layouts[0] for each in more if each.layouts])
             self._read_already = shown if asked and tokens > self._batch_tokens else None
             if self._read_already is not None:
@@ -175,7 +175,7 @@ class LocalAnswerer:
     def _items(self, visit: ShownRequests) -> list[MediaItem]:
         return self._told_reader.next() if shown_by([visit]) else []
 
-    def _asked(self, visit: ShownRequests, media: int | None) -> list[LaidOutRequest]:
+    def _laid_out_requests(self, visit: ShownRequests, media: int | None) -> list[LaidOutRequest]:
         group, requests = visit
         shapes = () if media is None else tuple(map(self._assembled.transform.shape, group.media))
         asked = []

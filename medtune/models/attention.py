@@ -154,7 +154,7 @@ def continued(
     if key not in known:
         columns_BCK = columns_B1CK.squeeze(1)
         seen_BQK = sees(columns_BCK[:, :, -num_queries:], columns_BCK, window=window)
-        known[key] = _added(seen_BQK, q_BHQD.dtype).repeat(1, shared, 1).unsqueeze(1)
+        known[key] = _additive_mask(seen_BQK, q_BHQD.dtype).repeat(1, shared, 1).unsqueeze(1)
     out = scaled_dot_product_attention(
         q_BHQD.unflatten(1, (-1, shared)).flatten(2, 3), k_BGKD, v_BGKD, attn_mask=known[key], scale=scale
     )
@@ -183,7 +183,7 @@ def _planned(columns_BCK: Tensor, window: int | None, dtype: torch.dtype) -> _Pl
         used_K = seen_BQK.any(dim=1).any(dim=0)
         key_K = used_K.nonzero()[:, 0]
         chunk = _Chunk(first, stop, num_keys, key_K if len(key_K) < _GATHERED_BELOW * num_keys else None, None)
-        mask_BQK = _added(seen_BQK if chunk.key_K is None else seen_BQK[:, :, chunk.key_K], dtype)
+        mask_BQK = _additive_mask(seen_BQK if chunk.key_K is None else seen_BQK[:, :, chunk.key_K], dtype)
         kept += mask_BQK.nbytes
         chunks.append(chunk._replace(mask_BQK=mask_BQK if kept <= _KEPT_BYTES else None))
     return _Plan(lead, tuple(chunks))
@@ -197,10 +197,10 @@ def _lead(columns_BCK: Tensor) -> int:
 
 def _mask(columns_BCK: Tensor, chunk: _Chunk, window: int | None, dtype: torch.dtype) -> Tensor:
     keys_BCK = columns_BCK[:, :, : chunk.num_keys] if chunk.key_K is None else columns_BCK[:, :, chunk.key_K]
-    return _added(sees(columns_BCK[:, :, chunk.first : chunk.stop], keys_BCK, window=window), dtype)
+    return _additive_mask(sees(columns_BCK[:, :, chunk.first : chunk.stop], keys_BCK, window=window), dtype)
 
 
-def _added(seen_BQK: Tensor, dtype: torch.dtype) -> Tensor:
+def _additive_mask(seen_BQK: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(seen_BQK.shape, dtype=dtype, device=seen_BQK.device).masked_fill_(~seen_BQK, -torch.inf)
 
 

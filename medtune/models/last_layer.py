@@ -42,7 +42,7 @@ def read_alone(decoder: nn.Module, row_T: Tensor, place_T: Tensor) -> Iterator[N
     before = [module.__dict__.get("forward") for module in changed]
     try:
         for module in changed:
-            module.forward = _at(row_R, place_R, module.forward)
+            module.forward = _at_places_alone(row_R, place_R, module.forward)
         yield
     finally:
         for module, forward in zip(changed, before, strict=True):
@@ -63,7 +63,7 @@ def _draws(module: nn.Module) -> bool:
     return any(isinstance(each, nn.Dropout) and each.training and each.p > 0 for each in module.modules())
 
 
-def _at(row_R: Tensor, place_R: Tensor, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _at_places_alone(row_R: Tensor, place_R: Tensor, forward: Callable[..., Any]) -> Callable[..., Any]:
     def at(states_BLE: Tensor, *others: Any, **named: Any) -> Any:
         if states_BLE.dim() != 3 or len(row_R) > _WORTH * states_BLE.shape[0] * states_BLE.shape[1]:
             return forward(states_BLE, *others, **named)

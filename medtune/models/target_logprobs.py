@@ -119,16 +119,16 @@ class OfStates:
 
     def read(self) -> TargetLogprobs:
         if whole_logits_because(self.language) is not None:
-            return self._whole().read()
+            return self._of_all_logits().read()
         logprobs_T, is_likeliest_T = self._chunked(_Likely())
         return TargetLogprobs(logprobs_T, self.sequence_T, is_likeliest_T)
 
     def words(self, value: OfWords) -> Tensor:
         if whole_logits_because(self.language) is not None:
-            return self._whole().words(value)
+            return self._of_all_logits().words(value)
         return self._chunked(_Made(value))[0]
 
-    def _whole(self) -> OfLogits:
+    def _of_all_logits(self) -> OfLogits:
         logits_TV = self.language.get_output_embeddings()(self.hidden_TE)
         return of_logits(changed(logits_TV, changes_behind(self.language)), self.id_T, self.sequence_T)
 
@@ -222,13 +222,13 @@ class _Likely:
         chosen_C1 = logits_CV.gather(1, id_C1)
         sum_C1 = logits_CV.sub_(top_C1).exp_().sum(1, keepdim=True)
         number_C1, log_sum_C1 = chosen_C1 - top_C1 - sum_C1.log(), sum_C1.log() + top_C1
-        return _First(number_C1, log_sum_C1, self._left(logits_CV.div_(sum_C1), id_C1) if sloped else None)
+        return _First(number_C1, log_sum_C1, self._slope_of_target(logits_CV.div_(sum_C1), id_C1) if sloped else None)
 
     def slope(self, logits_CV: Tensor, id_C1: Tensor, log_sum_C1: Tensor) -> Tensor:
-        return self._left(logits_CV.sub_(log_sum_C1).exp_(), id_C1)
+        return self._slope_of_target(logits_CV.sub_(log_sum_C1).exp_(), id_C1)
 
     @staticmethod
-    def _left(soft_CV: Tensor, id_C1: Tensor) -> Tensor:
+    def _slope_of_target(soft_CV: Tensor, id_C1: Tensor) -> Tensor:
         missing_C1 = 1 - soft_CV.gather(1, id_C1)
         return soft_CV.neg_().scatter_(1, id_C1, missing_C1)
 
@@ -241,15 +241,15 @@ class _Made:
 
     def first(self, logits_CV: Tensor, id_C1: Tensor, top_C1: Tensor, *, sloped: bool) -> _First:
         log_sum_C1 = logits_CV.logsumexp(1, keepdim=True)
-        number_C, slope_CV = self._made(logits_CV.sub_(log_sum_C1), id_C1, sloped=sloped)
+        number_C, slope_CV = self._number_and_slope(logits_CV.sub_(log_sum_C1), id_C1, sloped=sloped)
         return _First(number_C.unsqueeze(1), log_sum_C1, slope_CV)
 
     def slope(self, logits_CV: Tensor, id_C1: Tensor, log_sum_C1: Tensor) -> Tensor:
-        _, slope_CV = self._made(logits_CV.sub_(log_sum_C1), id_C1, sloped=True)
+        _, slope_CV = self._number_and_slope(logits_CV.sub_(log_sum_C1), id_C1, sloped=True)
         assert slope_CV is not None
         return slope_CV
 
-    def _made(self, logprobs_CV: Tensor, id_C1: Tensor, *, sloped: bool) -> tuple[Tensor, Tensor | None]:
+    def _number_and_slope(self, logprobs_CV: Tensor, id_C1: Tensor, *, sloped: bool) -> tuple[Tensor, Tensor | None]:
         with torch.enable_grad():
             number_C = _one_each(self.value(logprobs_CV.requires_grad_(sloped), id_C1[:, 0]), id_C1)
             if not sloped:

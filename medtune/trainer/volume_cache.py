@@ -108,10 +108,10 @@ class Task(NamedTuple):
 def make_entries(task: Task) -> list[str | None]:
     """Makes the entries of one scan, and returns for each the reason why it could not be made, or None."""
     cache = VolumeCache(task.folder)
-    return [_made(cache, task.entry_of, ref) for ref in task.refs]
+    return [_fill_entry(cache, task.entry_of, ref) for ref in task.refs]
 
 
-def _made(cache: VolumeCache, entry_of: EntryOf, ref: MediaRef) -> str | None:
+def _fill_entry(cache: VolumeCache, entry_of: EntryOf, ref: MediaRef) -> str | None:
     try:
         entry = entry_of(ref, cache)
         if cache.holds(entry):

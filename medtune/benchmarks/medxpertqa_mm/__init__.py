@@ -129,7 +129,7 @@ class _Reader:
         return Question(
             id=number,
             media_id=number,
-            text=self._asked(row, options),
+            text=self._question_text(row, options),
             options=tuple(options.values()),
             answer=options[letter],
             answer_kind="choice",
@@ -142,7 +142,7 @@ class _Reader:
             },
         )
 
-    def _asked(self, row: Row, options: Mapping[str, str]) -> str:
+    def _question_text(self, row: Row, options: Mapping[str, str]) -> str:
         said = row.text("question")
         asked, mark, listed = said.rpartition(CHOICES)
         wanted = " ".join(f"({letter}) {text}" for letter, text in options.items())

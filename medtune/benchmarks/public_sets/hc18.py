@@ -95,11 +95,11 @@ def _frame(pair: Pair, lines: Mapping[str, CsvLine] | None) -> Frame:
         patient=pair.patient,
         size=head.size,
         boxes=(Marked(HEAD, head.box),),
-        values=_measured(lines[pair.image.name]) if lines is not None else {},
+        values=_lengths(lines[pair.image.name]) if lines is not None else {},
     )
 
 
-def _measured(line: CsvLine) -> dict[str, float]:
+def _lengths(line: CsvLine) -> dict[str, float]:
     found = {}
     for column, name in zip(COLUMNS[1:], ("pixel_size_mm", "hc_mm"), strict=True):
         try:

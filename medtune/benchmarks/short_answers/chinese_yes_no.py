@@ -54,7 +54,7 @@ def parse_chinese_yes_no(reply: str, question: Question) -> str | None:
     answer = read_answer(reply)
     if answer is None or _HEDGED.search(answer):
         return None
-    known = _known(question)
+    known = _answer_words(question)
     if not any(word in answer for word in known):
         english = parse_yes_no(reply, replace(question, options=("yes", "no"), answer="yes"))
         if english is not None:
@@ -72,7 +72,7 @@ def parse_chinese_yes_no(reply: str, question: Question) -> str | None:
     return question.options[0 if told.pop() else 1] if len(told) == 1 else None
 
 
-def _known(question: Question) -> Mapping[str, bool]:
+def _answer_words(question: Question) -> Mapping[str, bool]:
     known = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
     if question.options[0] in _NORMAL:
         known |= dict.fromkeys(_NORMAL, True) | dict.fromkeys(_NOT_NORMAL, False)

@@ -106,7 +106,7 @@ def _block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Flo
     places = {name: place for place, name in enumerate(sorted(set(of_rows)))}
     rows, columns, values = [], [], []
     for number, (row, name) in enumerate(zip(parsed, of_rows, strict=True)):
-        for column, value in enumerate([1.0, *_added(row, *name)]):
+        for column, value in enumerate([1.0, *_counts_of_row(row, *name)]):
             if value:
                 rows.append(number)
                 columns.append(places[name] * _WIDTH + column)
@@ -195,7 +195,7 @@ def value_error(row: ParsedReply) -> float:
     return 1.0 if math.isnan(error) else max(-1.0, min(error, 1.0))
 
 
-def _added(row: ParsedReply, task: str, dataset: str) -> Sequence[float]:
+def _counts_of_row(row: ParsedReply, task: str, dataset: str) -> Sequence[float]:
     if task in TEXT:
         return bleu_counts(row.parsed or "", row.question.answer)
     if task == VALUE:

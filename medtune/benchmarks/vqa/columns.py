@@ -138,7 +138,7 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
             raise ValueError(
                 f"--columns {role}=...: there is no such role.{nearest(role, ROLES)} The roles are {', '.join(ROLES)}."
             )
-    found = {role: _named(role, text, names, where) for role, text in said.items()}
+    found = {role: _columns_named(role, text, names, where) for role, text in said.items()}
     taken = {name for of_role in found.values() for name in of_role}
     free = [name for name in names if name not in taken]
     for role, of_role in _usual(free).items():
@@ -204,7 +204,7 @@ def check_spelling(columns: Columns, said: Collection[str], *, where: str) -> No
     """
     wrong = []
     for role in _MISSPELT:
-        known = _known(role)
+        known = _known_names(role)
         has_column = any(plain(name) in known for name in columns.found.get(role, ()))
         has_media = role in MEDIA and any(map(columns.of, MEDIA))
         has_turns = role in (QUESTION, ANSWER) and columns.of(TURNS)
@@ -225,7 +225,7 @@ def _meant(name: str, role: str) -> list[str]:
     meant = [known for known in _USUAL[role] if is_misspelt(name, known)]
     if not meant and role != REJECTED:  # Much is called repeated, reflected or reverted.
         meant = [known for known in _USUAL[role] if _is_nearly(name, known)]
-    return meant or [known for known in sorted(_known(role)) if is_misspelt(name, known)]
+    return meant or [known for known in sorted(_known_names(role)) if is_misspelt(name, known)]
 
 
 def is_misspelt(name: str, known: str) -> bool:
@@ -287,14 +287,14 @@ def _num_shared(one: str, two: str) -> int:
     return next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 
-def _known(role: str) -> set[str]:
+def _known_names(role: str) -> set[str]:
     return {*_USUAL[role], *column_names(role), *(column_names("label") if role == ANSWER else ())}
 
 
 def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for role in _USUAL:
-        known = _known(role)
+        known = _known_names(role)
         here = tuple(name for name in names if plain(name) in known)
         if here:
             found[role] = here
@@ -362,7 +362,7 @@ def doubt_of_options(columns: Columns, said: Collection[str]) -> str:
     return ""
 
 
-def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
+def _columns_named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
     found = []
     for said in filter(None, (each.strip() for each in ([text] if text in names else _AND.split(text)))):
         alike = [said] if said in names else [name for name in names if plain(name) == plain(said)]

@@ -60,7 +60,7 @@ def read_labels(
         found = _listed(row, columns[0], options, said)
         printed[LABELS] = "\n".join(options)
     else:
-        names, found, unsure, empty = [_named(row, name, said) for name in columns], list[str](), list[str](), 0
+        names, found, unsure, empty = [_label_name(row, name, said) for name in columns], list[str](), list[str](), 0
         for name, label in zip(columns, names, strict=True):
             value = _cell(row.values.get(name), said)
             if value and value not in _WORDS:
@@ -82,7 +82,7 @@ def _cell(value: object, said: TableOptions) -> str:
     return said.renamed(number).casefold().rstrip(".")
 
 
-def _named(row: Row, name: str, said: TableOptions) -> str:
+def _label_name(row: Row, name: str, said: TableOptions) -> str:
     return _checked(row, said.renamed(name.strip()), name)
 
 

@@ -94,9 +94,9 @@ def _read_list(text: str, labels: tuple[str, ...], names: tuple[str, ...]) -> st
     if _unclear(names).search(text):
         return None
     introduction = _INTRODUCTION.match(text)
-    if introduction and not _named(names).search(introduction[0]) and not _SAYS_NO.search(introduction[0]):
+    if introduction and not _pattern_of_labels(names).search(introduction[0]) and not _SAYS_NO.search(introduction[0]):
         text = text[introduction.end() :]
-        if {*_named(names).findall(text)} == {*names} and not _VALUE.search(text):
+        if {*_pattern_of_labels(names).findall(text)} == {*names} and not _VALUE.search(text):
             return None
     said = _said_of(text, names)
     return None if said is None else _joined(labels, said)
@@ -130,10 +130,12 @@ def _with_values(answer: str, names: tuple[str, ...]) -> str:
     text = "\n".join(map(_plain, text.split("\n")))
 
     def stated(found: re.Match[str], value: str) -> str:
-        return "; ".join(f"{each}: {value}" for each in _named(names).findall(found[0]))
+        return "; ".join(f"{each}: {value}" for each in _pattern_of_labels(names).findall(found[0]))
 
     def headed(found: re.Match[str]) -> str:
-        is_list = _filled(_named(names).sub(" ", found["list"])) == "" and _named(names).search(found["list"])
+        is_list = _filled(_pattern_of_labels(names).sub(" ", found["list"])) == "" and _pattern_of_labels(names).search(
+            found["list"]
+        )
         return stated(found, "yes" if found["yes"] else "no") if is_list else found[0]
 
     text = " ".join(_HEADED.sub(headed, text).split())
@@ -165,14 +167,14 @@ def _filled(text: str) -> str:
 
 
 @cache
-def _named(labels: tuple[str, ...]) -> re.Pattern[str]:
+def _pattern_of_labels(labels: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, labels))})(?!\w)")
 
 
 @cache
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
-        rf"(?:\b(?P<no>{_NO})\s+(?:a\s+|an\s+|any\s+|or\s+)?)?(?P<label>{_named(labels).pattern})"
+        rf"(?:\b(?P<no>{_NO})\s+(?:a\s+|an\s+|any\s+|or\s+)?)?(?P<label>{_pattern_of_labels(labels).pattern})"
         rf"(?:\s*[:=]\s*(?P<value>{_YES}|{_NO})\b|\s+(?:is|are)\s+(?P<no_after>not)\s+\w+)?"
     )
 
@@ -180,7 +182,7 @@ def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
 @cache
 def _denied(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Returns the pattern of a "no" that is about all labels of a list, as in "no cyst, mass or shadow"."""
-    named = _named(labels).pattern
+    named = _pattern_of_labels(labels).pattern
     return re.compile(
         rf"\b(?:{_NO}|neither)\s+(?:(?:any|an?|evidence of|signs? of)\s+)*{named}(?:\s*,\s*{named})*\s*,?\s+"
         rf"(?:n?or|oder)\s+(?:(?:an?|any)\s+)?{named}"
@@ -190,5 +192,5 @@ def _denied(labels: tuple[str, ...]) -> re.Pattern[str]:
 @cache
 def _unclear(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Returns the pattern of a "no" that may be about two labels, as in "no cyst and shadow"."""
-    named = _named(labels).pattern
+    named = _pattern_of_labels(labels).pattern
     return re.compile(rf"\b(?:{_NO})\s+\w*\s*{named}(?:\s*,\s*|\s+)(?:(?:and|or|und|oder)\s+)?{named}")

@@ -98,7 +98,7 @@ _NONE_OF_ALL = re.compile(
 
 def is_none(text: str, names: tuple[str, ...]) -> bool:
     """Returns whether a text says that nothing of a list is there, and names nothing."""
-    return _NONE_OF_ALL.fullmatch(text) is not None and _named(names).search(text) is None
+    return _NONE_OF_ALL.fullmatch(text) is not None and _pattern_of_names(names).search(text) is None
 
 
 def all_but(text: str) -> str | None:
@@ -119,14 +119,14 @@ def said_in_prose(text: str, names: tuple[str, ...]) -> Mapping[str, bool] | Non
     kept = []
     for sentence in _SENTENCE.split(text):
         if _GONE.search(sentence):
-            gone = {*_named(names).findall(sentence)}
+            gone = {*_pattern_of_names(names).findall(sentence)}
             if len(gone) > 1:
                 return None
             found |= {name: {False} for name in gone}
         else:
             kept.append(sentence)
     text = "\n".join(kept)
-    if _DOUBT.search(_named(names).sub(" ", text)):
+    if _DOUBT.search(_pattern_of_names(names).sub(" ", text)):
         return None
     for clause in _CLAUSE.split(text):
         if not clause.strip() or _NORMAL.match(clause):
@@ -172,13 +172,13 @@ def _of_clause(clause: str, names: tuple[str, ...]) -> dict[str, bool] | None:
 
 
 @cache
-def _named(names: tuple[str, ...]) -> re.Pattern[str]:
+def _pattern_of_names(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")
 
 
 @cache
 def _tokens(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
-        rf"(?P<name>{_named(names).pattern})|(?P<behind>{_NOT_BEHIND})|(?P<no>{_NO})|:\s*(?P<value>no|none|absent|"
+        rf"(?P<name>{_pattern_of_names(names).pattern})|(?P<behind>{_NOT_BEHIND})|(?P<no>{_NO})|:\s*(?P<value>no|none|absent|"
         rf"negative|false|0)\b"
     )

@@ -132,9 +132,9 @@ def question_table(
             *dict.fromkeys(doubt for each in sets if (doubt := _doubt_of_options(each.reader))),
             *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
             *([] if has_media or not questions else [_NO_MEDIA]),
-            *_named("no facets, as they hold the answer", levels.holding_answers()),
-            *_named("facets", sorted(kept)),
-            *_named("ignored columns", ignored),
+            *_note_of_names("no facets, as they hold the answer", levels.holding_answers()),
+            *_note_of_names("facets", sorted(kept)),
+            *_note_of_names("ignored columns", ignored),
         ),
         tuple(found.rejects),
         missing_media(found.rejects, folder, fetch="the data set's owner"),
@@ -146,7 +146,7 @@ def _doubt_of_options(reader: RowReader) -> str:
     return "" if reader.said.options else roles.doubt_of_options(reader.columns, reader.said.columns)
 
 
-def _named(what: str, names: Collection[str]) -> list[str]:
+def _note_of_names(what: str, names: Collection[str]) -> list[str]:
     return [f"{what}: {', '.join(names)}"] if names else []
 
 
@@ -203,7 +203,9 @@ def _of_one_kind(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    questions, kinds = of_one_kind(asked, labels=labels, has_turns=has_turns, at=lambda n: _at(found.rows[n].place))
+    questions, kinds = of_one_kind(
+        asked, labels=labels, has_turns=has_turns, at=lambda n: _place_text(found.rows[n].place)
+    )
     if of_labels:
         if not options.unanswered:
             _check_labels(questions, folder, sets[0].reader.columns.names)
@@ -262,7 +264,7 @@ def _collected(
     if again := repeated(found.rows, lambda row: row.question.id):
         one, other = (found.rows[place].place for place in next(iter(again.values())))
         raise ValueError(
-            f"{_at(other)}: its id stands in {_at(one)} too. Make ids unique, or leave the column out: "
+            f"{_place_text(other)}: its id stands in {_place_text(one)} too. Make ids unique, or leave the column out: "
             f"--columns {roles.ID}="
         )
     return found, levels
@@ -426,13 +428,13 @@ def _checked_question(one: RowQuestion, found: _Collected, reader: RowReader) ->
     patient, place = found.owner.setdefault(question.media_id, (question.patient_id, one.place))
     if patient != question.patient_id:
         raise ValueError(
-            f"{_at(one.place)}: its image, film or volume belongs to another patient in {_at(place)}. Correct the "
-            f"patient of one of them, or leave the column out: --columns {roles.PATIENT}="
+            f"{_place_text(one.place)}: its image, film or volume belongs to another patient in {_place_text(place)}. "
+            f"Correct the patient of one of them, or leave the column out: --columns {roles.PATIENT}="
         )
     return question
 
 
-def _at(place: Place) -> str:
+def _place_text(place: Place) -> str:
     return f"{place.file}, row {place.row}"
 
 

@@ -51,7 +51,9 @@ def _decoder(dataset: Dataset) -> _Decode | None:
         is_colour = int(dataset.get("SamplesPerPixel") or 1) == 3
         # The values as they are: what colours they mean is said in the header.
         kept = "RGB" if is_colour else "GRAYSCALE"
-        return lambda frame: np.asarray(imagecodecs.jpeg8_decode(_whole(frame), colorspace=kept, outcolorspace=kept))
+        return lambda frame: np.asarray(
+            imagecodecs.jpeg8_decode(_ended_frame(frame), colorspace=kept, outcolorspace=kept)
+        )
     if syntax in (uid.JPEGLSLossless, uid.JPEGLSNearLossless):
         return lambda frame: np.asarray(imagecodecs.jpegls_decode(frame))
     if syntax in (uid.JPEG2000Lossless, uid.JPEG2000):
@@ -79,10 +81,10 @@ def _htj2k(frame: bytes) -> NDArray[np.generic]:
     import imagecodecs
 
     with _heard():
-        return np.asarray(imagecodecs.htj2k_decode(_whole(frame)))
+        return np.asarray(imagecodecs.htj2k_decode(_ended_frame(frame)))
 
 
-def _whole(frame: bytes) -> bytes:
+def _ended_frame(frame: bytes) -> bytes:
     """Returns a JPEG or HTJ2K that has its end, without which the decoder would fill the rest by itself."""
     if _END_OF_IMAGE not in frame[-_PADDING:]:
         raise ValueError("a frame has no end")

@@ -369,7 +369,7 @@ def _check_shown(values: NDArray[np.generic], seen: NDArray[np.generic], tag: st
         )
 
 
-def _whole(value: int | bytes, dataset: Dataset) -> int:
+def _integer(value: int | bytes, dataset: Dataset) -> int:
     if not isinstance(value, bytes):
         return int(value)
     # A file without VRs leaves open whether the value has a sign.
@@ -382,7 +382,7 @@ def _padding(stored: NDArray[np.generic], dataset: Dataset) -> NDArray[np.bool_]
     if first is None:
         return None
     last = dataset.get("PixelPaddingRangeLimit")
-    ends = sorted(_whole(value, dataset) for value in (first, first if last is None else last))
+    ends = sorted(_integer(value, dataset) for value in (first, first if last is None else last))
     values = stored.astype(np.int64)
     return np.asarray((values >= ends[0]) & (values <= ends[1]))
 

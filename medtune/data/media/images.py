@@ -156,19 +156,19 @@ class KeptPictures:
         """Returns the pixels of the file as it is now, in an array of the caller's own."""
         version = _version(path)
         with self._lock:
-            kept_HWC = self._taken(version)
+            kept_HWC = self._take_out(version)
         if kept_HWC is None:
             kept_HWC = decode_image(path).pixels_HWC
             check_pixels(path, kept_HWC)
         with self._lock:
-            self._taken(version)
+            self._take_out(version)
             self._kept[version] = kept_HWC
             self._bytes += kept_HWC.nbytes
             while self._bytes > self._most_bytes:
-                self._taken(next(iter(self._kept)))
+                self._take_out(next(iter(self._kept)))
         return kept_HWC.copy()
 
-    def _taken(self, version: tuple[Path, int, int]) -> NDArray[np.uint8] | None:
+    def _take_out(self, version: tuple[Path, int, int]) -> NDArray[np.uint8] | None:
         taken_HWC = self._kept.pop(version, None)
         self._bytes -= 0 if taken_HWC is None else taken_HWC.nbytes
         return taken_HWC

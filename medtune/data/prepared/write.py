@@ -168,7 +168,7 @@ def prepare(
             num_patients=question_rows.count_patients(questions),
             num_media=len(media.rows),
             identical_media=media.num_sources - num_files,
-            lookalikes=_found(source, questions, media, groups, kept_together=not split_lookalikes),
+            lookalikes=_find_lookalikes(source, questions, media, groups, kept_together=not split_lookalikes),
             notes=(*notes, *found.notes, *(official.notes if official else ())),
             prompts=official.name if official else "ours",
             without_media=without_media,
@@ -298,7 +298,7 @@ def _opened(folder: Path, digest: str) -> PIL.Image.Image:
     return PIL.Image.open(folder / f"{digest}{IMAGE_SUFFIX}")
 
 
-def _found(
+def _find_lookalikes(
     source: Source,
     questions: Collection[Question],
     media: _Media,

@@ -70,7 +70,7 @@ class NamedFiles:
             if os.path.exists(exact := folder / path):
                 return [exact]
         for folder in self.folders:
-            if found := _named(folder, parts):
+            if found := _files_named_alike(folder, parts):
                 return found
         return []
 
@@ -104,7 +104,7 @@ def why_several(found: Sequence[Path], written: str) -> str:
     return f"{len(found)} different files have this name ({suffixes}). Write the path and the suffix."
 
 
-def _named(folder: Path, parts: Sequence[str]) -> list[Path]:
+def _files_named_alike(folder: Path, parts: Sequence[str]) -> list[Path]:
     """Returns the files whose path is the written one but for capitals, the form of accents and the suffix.
 
     Windows takes names in any capitals, and macOS writes an accent as a character of its own.

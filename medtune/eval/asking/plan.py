@@ -122,7 +122,7 @@ def plan_visits(
     for group, other in zip(groups, others, strict=True):
         prompts: dict[Condition, list[tuple[Question, Prompt]]] = {}
         for condition in conditions:
-            asked = _asked(group.questions, condition, seed=seed)
+            asked = _questions_under(group.questions, condition, seed=seed)
             render = renders[condition](tuple(ref.kind for ref in group.media))
             prompts[condition] = [(question, render(question, answer_format)) for question in asked]
         with_own[id(group)] += _requests(prompts, own, readings, repeats)
@@ -192,7 +192,7 @@ def _requests(
     )
 
 
-def _asked(questions: Sequence[Question], condition: Condition, *, seed: int) -> list[Question]:
+def _questions_under(questions: Sequence[Question], condition: Condition, *, seed: int) -> list[Question]:
     if condition not in OF_OPTIONS:
         return list(questions)
     asked = [question for question in questions if question.options]

@@ -264,12 +264,12 @@ def guessing_rows(subject: AuditedPhase) -> list[AuditRow]:
         ]
     best = max(
         range(max(len(question.options) for question in subject.questions)),
-        key=lambda place: sum(subject.right_of(subject.answered(lambda question: _at(question, place)))),
+        key=lambda place: sum(subject.right_of(subject.answered(lambda question: _option_at(question, place)))),
     )
     letter = subject.row_of(
         "constant_letter",
         "always the same position",
-        subject.answered(lambda question: _at(question, best)),
+        subject.answered(lambda question: _option_at(question, best)),
         note=f"position {best + 1}, the best of all on these very questions, so it flatters",
     )
     longest = _longest_row(subject, float(np.mean(chance)))
@@ -292,5 +292,5 @@ def _longest_row(subject: AuditedPhase, chance: float) -> AuditRow:
     return flagged(row, f"the length of an option tells of the answer (guessing: {chance:.3f})" if is_cue else None)
 
 
-def _at(question: Question, place: int) -> str | None:
+def _option_at(question: Question, place: int) -> str | None:
     return question.options[place] if place < len(question.options) else None

@@ -131,7 +131,7 @@ def level_gain(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
 ) -> LevelGain:
     """Returns the gain of a metric on scored rows that are paired by position."""
-    gain = _whole(before, after, metric, seed=seed)
+    gain = _gain_of_all(before, after, metric, seed=seed)
     return replace(gain, readability=_readability(gain, before, after, metric, seed=seed))
 
 
@@ -145,7 +145,7 @@ def _readability(
         return None
     # Rows of all questions, because a composite metric has no value on some of them.
     kept = [other if all(pair) else one for pair, one, other in zip(pairs, before, after, strict=True)]
-    part = _whole(before, kept, metric, seed=seed) if both else None
+    part = _gain_of_all(before, kept, metric, seed=seed) if both else None
     return Readability(
         only_before=pairs.count((True, False)),
         only_after=pairs.count((False, True)),
@@ -162,7 +162,9 @@ def _is_read(row: ParsedReply) -> bool:
     return all(reply.parsed is not None for reply in row.passes)
 
 
-def _whole(before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int) -> LevelGain:
+def _gain_of_all(
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
+) -> LevelGain:
     right = both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)

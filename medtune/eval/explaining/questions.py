@@ -53,7 +53,7 @@ def _order(prediction: Prediction) -> tuple[str, str, int]:
 def _answer(question: Question, prediction: Prediction, benchmark: Benchmark) -> Iterator[str]:
     key = prediction.key
     again = f", pass {key.repeat + 1}" if key.repeat else ""
-    yield f"  {key.condition}, {key.reading}{again}: {_said(question, prediction)}"
+    yield f"  {key.condition}, {key.reading}{again}: {_reply_text(question, prediction)}"
     waits = needs_judge(question, prediction, benchmark)
     for name, read in parse(question, prediction, benchmark).items():
         if read is not None:
@@ -64,7 +64,7 @@ def _answer(question: Question, prediction: Prediction, benchmark: Benchmark) ->
         yield f"    {name} {outcome}: {_rule(name, question, prediction, benchmark)}"
 
 
-def _said(question: Question, prediction: Prediction) -> str:
+def _reply_text(question: Question, prediction: Prediction) -> str:
     logprobs = prediction.option_logprobs
     if not logprobs:
         text = prediction.text or ""

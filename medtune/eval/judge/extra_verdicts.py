@@ -41,7 +41,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
             "additionalProperties": False,
         },
         is_usable=lambda text: read_points(text) in levels,
-        applied=_beside,
+        applied=_with_verdicts,
         points=_points,
         levels=levels,
         is_extra=True,
@@ -112,7 +112,7 @@ def _read(said: Prediction) -> int | None:
     return None if said.verdict is None else read_points(said.verdict)
 
 
-def _beside(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
+def _with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
     return [
         replace(each, verdict=judge_replies[each.key]) if each.key in judge_replies else each for each in predictions
     ]

@@ -115,14 +115,14 @@ def _class_table(run: RunData, tasks: list[dict[str, TaskClasses]]) -> ReportTab
             one = list(known.values())[-1]
             row = [word(spoken(list(found.values())[-1].name)), word(name), count(one.support)]
             for measure in _MEASURES:
-                scores = [_measured(known.get(phase), measure) for phase in run.phases]
+                scores = [_class_score(known.get(phase), measure) for phase in run.phases]
                 row += [_score(score) for score in scores]
                 reasons |= dict.fromkeys(score.reason for score in scores if score and score.reason)
             rows.append(tuple(row))
     return ReportTable("Each answer against the others of its task", tuple(columns), tuple(rows), _notes(run, reasons))
 
 
-def _measured(one: AnswerClass | None, measure: str) -> ClassScore | None:
+def _class_score(one: AnswerClass | None, measure: str) -> ClassScore | None:
     if one is None:
         return None
     return {"sensitivity": one.sensitivity, "specificity": one.specificity, "ROC area": one.auc}[measure]

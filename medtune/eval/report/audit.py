@@ -110,7 +110,7 @@ def image_use(run: RunData) -> ImageUse | None:
     before = run.phases["zero_shot"].metrics.get("image", {}).get(run.last.parser, {}) if run.gain else {}
     guess = next((row.value for row in audited if row.name == "random"), None)
     rows = [StripValue(_IMAGE[row.name], row.value, row.ci95, "blind") for row in unseeing]
-    rows = _beside(rows, before.get(ACCURACY), guess, num)
+    rows = _with_references(rows, before.get(ACCURACY), guess, num)
     chart = strip_chart("image-use", f"{_QUESTION} {_capital(ACCURACY)} of {num:,} questions", [*own, *rows])
     return ImageUse(f"{_capital(', '.join(told))}{with_it}: {standing}.", not alike, chart)
 
@@ -124,7 +124,7 @@ def _image_use_of_baselines(run: RunData) -> ImageUse | None:
     level, sentence = run.last.overall, f"{_capital(told)}; medtune audit RUN tests the difference."
     rows = [StripValue(_IMAGE[name], value, None, "blind") for name, value in known.items()]
     before = run.phases["zero_shot"].overall if run.gain else None
-    rows = [*_own(run, _OWN), *_beside(rows, before, level.baselines.get("random"), level.n)]
+    rows = [*_own(run, _OWN), *_with_references(rows, before, level.baselines.get("random"), level.n)]
     title = f"{_QUESTION} {_capital(spoken(run.primary))} of {level.n:,} questions"
     return ImageUse(sentence, False, strip_chart("image-use", title, rows))
 
@@ -145,7 +145,9 @@ def _own(run: RunData, label: str) -> list[StripValue]:
     return [] if level.value is None else [StripValue(label, level.value, level.ci95, "model")]
 
 
-def _beside(blind: list[StripValue], before: Measured | None, guess: float | None, num: int) -> list[StripValue]:
+def _with_references(
+    blind: list[StripValue], before: Measured | None, guess: float | None, num: int
+) -> list[StripValue]:
     """Returns the rows with what the untrained model and guessing reach on as many questions."""
     found = [*blind, *([] if guess is None else [StripValue("guessing", guess, None, "check")])]
     if before is None or before.value is None or before.n != num:

@@ -69,7 +69,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         verdict_said="One evaluation: there is no gain to judge",
         metric=_metric(run),
         before=None,
-        after=_shown(level.value),
+        after=_value_text(level.value),
         gain=None,
         interval=span(level.ci95, 2) if level.ci95 else None,
         measured=f"{_phase(run)}{_subject(run, num_patients)}.",
@@ -86,7 +86,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         found,
         verdict=verdict(change, higher_is_better=better),
         verdict_said=verdict_text(change, higher_is_better=better),
-        before=_shown(before),
+        before=_value_text(before),
         gain=signed(change.value, 2),
         interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
         measured=f"{_capital(_subject(run, num_patients))}.",
@@ -94,7 +94,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     )
 
 
-def _shown(value: float | None) -> str:
+def _value_text(value: float | None) -> str:
     return "no value" if value is None else plain(value, 2)
 
 

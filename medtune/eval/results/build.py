@@ -135,7 +135,8 @@ def _phase(phase: PhaseScores) -> phase_schema.Phase:
         by={facet: {name: _level(score) for name, score in found.items()} for facet, found in phase.by.items()},
         metrics={
             condition: {
-                parser: {name: _measured(score) for name, score in scores.items()} for parser, scores in parsers.items()
+                parser: {name: _measured_score(score) for name, score in scores.items()}
+                for parser, scores in parsers.items()
             }
             for condition, parsers in phase.metrics.items()
         },
@@ -145,14 +146,14 @@ def _phase(phase: PhaseScores) -> phase_schema.Phase:
         cut=dict(phase.cut),
         unscored=phase.unscored,
         asked=phase.asked,
-        outside={name: _measured(score) for name, score in phase.outside.items()},
+        outside={name: _measured_score(score) for name, score in phase.outside.items()},
         classes=phase.classes.found,
         without_classes=dict(phase.classes.left_out),
         other_answers=dict(phase.other_answers),
     )
 
 
-def _measured(score: Score) -> phase_schema.Measured:
+def _measured_score(score: Score) -> phase_schema.Measured:
     return phase_schema.Measured(
         value=finite_number(score.value),
         n=score.n,
@@ -166,7 +167,7 @@ def _measured(score: Score) -> phase_schema.Measured:
 
 def _level(level: LevelScore) -> phase_schema.Level:
     return phase_schema.Level(
-        **vars(_measured(level.score)),
+        **vars(_measured_score(level.score)),
         unanswered=level.unanswered,
         partly_answered=level.partly_answered,
         baselines={name: finite_number(value) for name, value in level.baselines.items()},

@@ -62,7 +62,7 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
     if not texts:
         return []
     pairs = list(zip(texts, references, strict=True))
-    known = _known(model)
+    known = _scores_so_far(model)
     if new := [pair for pair in dict.fromkeys(pairs) if pair not in known]:
         found = load_text_model(model).score(*map(list, zip(*new, strict=True)), batch_size=8)
         known |= {pair: BertScore(*map(float, row)) for pair, *row in zip(new, *found, strict=True)}
@@ -70,7 +70,7 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
 
 
 @lru_cache(maxsize=1)
-def _known(model: BertModel) -> dict[tuple[str, str], BertScore]:
+def _scores_so_far(model: BertModel) -> dict[tuple[str, str], BertScore]:
     """Returns the scores of texts and references so far, which tables, metrics and their intervals ask for in turn."""
     return {}
 

@@ -187,7 +187,7 @@ class ChatClient:
             try:
                 # vLLM streams no log-probabilities of the prompt.
                 streams = self._endpoint.stream and "prompt_logprobs" not in body
-                reply = self._streamed(body) if streams else self._whole(body)
+                reply = self._streamed(body) if streams else self._complete_at_once(body)
             except UnreadableReplyError as error:
                 if error.usage is not None or error.is_begun:
                     self.budget.pay(Reply("", None, usage=error.usage), estimate)
@@ -206,7 +206,7 @@ class ChatClient:
         self.budget.pay(reply, estimate)
         return reply
 
-    def _whole(self, body: Body) -> Reply:
+    def _complete_at_once(self, body: Body) -> Reply:
         create: Any = self._openai.chat.completions.with_raw_response.create
         return read_completion(str(create(**_split(body)).text))
 

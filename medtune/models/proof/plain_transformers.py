@@ -125,13 +125,13 @@ class ProcessorReference:
         return self._asked[asked.question.id]
 
     def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
-        media = [_shown(decoded(ref, self._assembled.transform), self._frames) for ref in asked.files]
+        media = [_media_parts(decoded(ref, self._assembled.transform), self._frames) for ref in asked.files]
         how: dict[str, Any] = {}
         for _, settings_of in media:
             for name, value in settings_of.items():
                 how[name] = [*how.get(name, []), *value] if isinstance(value, list) else value
         made = self.processor.apply_chat_template(
-            self._told(self._conversation(asked, [parts for parts, _ in media]), answer),
+            self._answered(self._conversation(asked, [parts for parts, _ in media]), answer),
             add_generation_prompt=answer is None,
             tokenize=True,
             return_dict=True,
@@ -197,17 +197,17 @@ class ProcessorReference:
                 for piece in pieces
                 for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else shown[piece])
             ]
-            turns = self._told([*turns, {"role": "user", "content": content}], answer)
+            turns = self._answered([*turns, {"role": "user", "content": content}], answer)
         return turns
 
-    def _told(self, turns: list[Part], answer: str | None) -> list[Part]:
+    def _answered(self, turns: list[Part], answer: str | None) -> list[Part]:
         if answer is None:
             return turns
         content: Any = answer if self._as_text else [{"type": "text", "text": answer}]
         return [*turns, {"role": "assistant", "content": content}]
 
     def _rendered(self, turns: list[Part], answer: str | None) -> str:
-        told = self._told(turns, answer)
+        told = self._answered(turns, answer)
         return str(self.processor.apply_chat_template(told, tokenize=False, add_generation_prompt=answer is None))
 
     def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -219,7 +219,7 @@ class ProcessorReference:
         }
 
 
-def _shown(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str, Any]]:
+def _media_parts(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str, Any]]:
     if not isinstance(media, Video) or frames == "images":
         pictures = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
         return [{"type": "image", "image": PIL.Image.fromarray(each_HWC)} for each_HWC in pictures], {}

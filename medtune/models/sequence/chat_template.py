@@ -204,11 +204,15 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
     if stop is None:
         raise ValueError("model.language: nothing ends an answer, neither its chat template nor its tokenizer")
     return _Frame(
-        _opening(tokenizer, before), _ids(tokenizer, between), _ids(tokenizer, lead), int(stop), _told(tokenizer, asked)
+        _opening(tokenizer, before),
+        _ids(tokenizer, between),
+        _ids(tokenizer, lead),
+        int(stop),
+        _ids_around_answer(tokenizer, asked),
     )
 
 
-def _told(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
+def _ids_around_answer(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
     """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart."""
     names = [f"\ue000{number}\ue000" for number in range(5)]
     turns = [{"role": ("user", "assistant")[number % 2], "content": name} for number, name in enumerate(names)]

@@ -43,14 +43,14 @@ class TextTemplate:
     @property
     def bos_id(self) -> int:
         """The id of the token that opens every sequence."""
-        return self._named("bos_token_id")
+        return self._special_id("bos_token_id")
 
     @property
     def eos_id(self) -> int:
         """The id of the token that ends an answer."""
-        return self._named("eos_token_id")
+        return self._special_id("eos_token_id")
 
-    def _named(self, field: str) -> int:
+    def _special_id(self, field: str) -> int:
         value = getattr(self._tokenizer, field)
         if value is None:
             raise ValueError(f"the tokenizer names no {field}; this template needs one")

@@ -92,7 +92,7 @@ class _Growing:
         self._shared = 0
 
     def has_room_for(self, sequence: Sequence, *, max_tokens: int, room: int) -> bool:
-        known, wanted = self._known(sequence), _num_nodes(sequence)
+        known, wanted = self._nodes_in_common(sequence), _num_nodes(sequence)
         # A sequence that leaves the one before at some token leaves all others there or earlier.
         shared = min(self._shared, self._in_common(sequence))
         size = len(self._ids) + wanted - len(known) + room * (len(self._leaves) + 1)
@@ -101,7 +101,7 @@ class _Growing:
     def add(self, sequence: Sequence, number: int) -> None:
         common = self._in_common(sequence) if self._last is not None else _num_nodes(sequence)
         self._shared = common if self._last is None else min(self._shared, common)
-        path = self._known(sequence)
+        path = self._nodes_in_common(sequence)
         wanted = _num_nodes(sequence)
         for key in _keys(sequence, len(path), wanted):
             node = len(self._ids)
@@ -121,7 +121,7 @@ class _Growing:
     def _in_common(self, sequence: Sequence) -> int:
         return 0 if self._last is None else min(_in_common(self._last, sequence), len(self._path), _num_nodes(sequence))
 
-    def _known(self, sequence: Sequence) -> list[int]:
+    def _nodes_in_common(self, sequence: Sequence) -> list[int]:
         path = self._path[: self._in_common(sequence)]
         for key in _keys(sequence, len(path), _num_nodes(sequence)):
             found = self._children.get((path[-1] if path else ROOT, *key))

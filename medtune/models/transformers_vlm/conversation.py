@@ -225,7 +225,7 @@ def as_video(processor: Any, frames_TCHW: Tensor, times_s: Sequence[float]) -> M
     count, lasts_s = len(times_s), times_s[-1] - times_s[0]
     # A clip of one frame has no rate; the processors then take one frame a second.
     rate = (count - 1) / lasts_s if lasts_s else 1.0
-    places = [_whole(round((time_s - times_s[0]) * rate, _INDEX_DIGITS)) for time_s in times_s]
+    places = [_int_if_whole(round((time_s - times_s[0]) * rate, _INDEX_DIGITS)) for time_s in times_s]
     least = getattr(getattr(processor, "video_processor", None), "temporal_patch_size", 1)
     if count < least:
         frames_TCHW = torch.cat([frames_TCHW, frames_TCHW[-1:].expand(least - count, -1, -1, -1)])
@@ -235,7 +235,7 @@ def as_video(processor: Any, frames_TCHW: Tensor, times_s: Sequence[float]) -> M
     return Medium(({"type": "video", "video": frames_TCHW},), settings)
 
 
-def _whole(number: float) -> float:
+def _int_if_whole(number: float) -> float:
     return int(number) if number.is_integer() else number
 
 

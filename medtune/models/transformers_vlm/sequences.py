@@ -103,7 +103,9 @@ class ProcessorSequences:
         self._context = lru_cache(maxsize=_CACHED)(self._context_uncached)
         # The prompt and the options of a question come one after another.
         self._laid = lru_cache(maxsize=_LAST)(self._laid_uncached)
-        self._prompt = lru_cache(maxsize=_LAST)(lambda told: self._conversations.rendered(self._asked(told, None)))
+        self._prompt = lru_cache(maxsize=_LAST)(
+            lambda told: self._conversations.rendered(self._conversation(told, None))
+        )
         self._target = lru_cache(maxsize=_CACHED)(self._target_uncached)
         self._runs_of = lru_cache(maxsize=_CACHED)(self._runs_of_uncached)
         # A template whose answers cannot be learnt is refused now, and not at the first batch; one that has begun a
@@ -160,7 +162,7 @@ class ProcessorSequences:
             "image nor an answer is ever cut"
         )
 
-    def _asked(self, told: _Told, answer: str | None) -> Asked:
+    def _conversation(self, told: _Told, answer: str | None) -> Asked:
         return Asked(told.prompt, answer, tuple(map(self._blank, told.shapes)), told.turns)
 
     def _blank(self, shape: Shape) -> Medium:
@@ -173,7 +175,7 @@ class ProcessorSequences:
 
     def _read_uncached(self, told: _Told, answer: str | None) -> _Transcript:
         with_mask = answer is not None and self._conversations.marks_answers
-        return self._compact(self._conversations.inputs(self._asked(told, answer), with_mask=with_mask))
+        return self._compact(self._conversations.inputs(self._conversation(told, answer), with_mask=with_mask))
 
     def _compact(self, made: dict[str, Tensor]) -> _Transcript:
         ids = made["input_ids"][0].numpy()
@@ -220,7 +222,7 @@ class ProcessorSequences:
         return [(item, run) for item in self._order(told) for run in self._runs_of(told.shapes[item])]
 
     def _runs_of_uncached(self, shape: Shape) -> tuple[Placement, ...]:
-        made = self._conversations.inputs(self._asked(_Told(_QUESTION, (), (shape,)), None))
+        made = self._conversations.inputs(self._conversation(_Told(_QUESTION, (), (shape,)), None))
         lengths = self._compact(made).lengths
         return tuple(map(in_a_row, lengths)) if self._positions is None else self._positions(made, lengths)
 
@@ -251,7 +253,7 @@ class ProcessorSequences:
         answer would stand in a thought (`_behind`), or the template marks only a part of it.
         """
         conversations, written = self._conversations, self._read(told, None).written
-        prompt, text = self._prompt(told), conversations.rendered(self._asked(told, answer))
+        prompt, text = self._prompt(told), conversations.rendered(self._conversation(told, answer))
         if written is None or not written.text.endswith(self._media.split(prompt)[-1]):
             return None
         said = conversations.as_written(answer).strip()

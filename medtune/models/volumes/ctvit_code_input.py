@@ -115,7 +115,7 @@ class CodesInput(VolumeInput):
         They come from the cache; if they are not there, from the saved encoding; if there is none, from the volume.
         """
         if self.cache is None:
-            return self._made(ref)
+            return self._codes_of(ref)
         ids_thw = self.cache.kept(self.entry(ref, self.cache)).values
         return torch.from_numpy(ids_thw.astype(np.int64))
 
@@ -123,7 +123,9 @@ class CodesInput(VolumeInput):
         """Returns the entry of the code ids of one volume in a cache, which `read` makes where it is missing."""
         encoding = self._encoding(ref)
         seen = cache.name(ref, self.prepare) if encoding is None else cache.digest(encoding)
-        return Entry(f"{seen}-{CODES}-{self.coder.digest}", lambda: Kept(self._made(ref).numpy().astype(self._type)))
+        return Entry(
+            f"{seen}-{CODES}-{self.coder.digest}", lambda: Kept(self._codes_of(ref).numpy().astype(self._type))
+        )
 
     @property
     def kept_as(self) -> str:
@@ -141,7 +143,7 @@ class CodesInput(VolumeInput):
     def _encoding(self, ref: MediaRef) -> Path | None:
         return ref.encoding if self.prepare == self.saved_from else None
 
-    def _made(self, ref: MediaRef) -> Tensor:
+    def _codes_of(self, ref: MediaRef) -> Tensor:
         if (encoding := self._encoding(ref)) is not None:
             return self.coder.of_encoding(encoding)
         return self(load_volume(ref, self.prepare.organs))

@@ -84,7 +84,11 @@ def checkpoint_folder(
     if kept_folder(where, revision) is None and hub_reachable():
         terms = terms_of(where, revision)
         licence = "" if terms is None or terms.licence is None else f"; licence: {terms.licence}, yours to accept"
-        print(f"fetching {what} of {_at(where, revision)} from the hub{licence}", file=sys.stderr, flush=True)
+        print(
+            f"fetching {what} of {_place_and_revision(where, revision)} from the hub{licence}",
+            file=sys.stderr,
+            flush=True,
+        )
     try:
         folder = Path(
             snapshot_download(
@@ -209,7 +213,7 @@ def _shards(folder: Path) -> set[str]:
         return set()
 
 
-def _at(where: str, revision: str | None) -> str:
+def _place_and_revision(where: str, revision: str | None) -> str:
     return where if revision is None else f"{where} at {revision}"
 
 

@@ -208,11 +208,11 @@ def _config(adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
     rank, alpha = _most_frequent(ranks.values()), _most_frequent(alphas.values())
     return LoraConfig(
         r=int(rank),
-        lora_alpha=_whole(alpha),
+        lora_alpha=_int_if_whole(alpha),
         target_modules=sorted(name for name, layer in names.items() if not adapts_stack(layer)),
         target_parameters=sorted(name for name, layer in names.items() if adapts_stack(layer)) or None,
         rank_pattern={_exactly(name): r for name, r in ranks.items() if r != rank},
-        alpha_pattern={_exactly(name): _whole(a) for name, a in alphas.items() if a != alpha},
+        alpha_pattern={_exactly(name): _int_if_whole(a) for name, a in alphas.items() if a != alpha},
         use_dora=dora.pop(),
         bias="none",
         task_type="CAUSAL_LM",
@@ -231,7 +231,7 @@ def _most_frequent(values: Any) -> float:
     return counted.most_common(1)[0][0]
 
 
-def _whole(alpha: float) -> Any:
+def _int_if_whole(alpha: float) -> Any:
     # peft's type is int, but it multiplies by any number; vLLM reads both.
     return int(alpha) if alpha == int(alpha) else alpha
 

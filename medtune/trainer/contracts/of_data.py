@@ -83,7 +83,7 @@ def its_examples_show_every_facet(found: Benchmark) -> Iterator[str]:
 
 @once("prompts")
 def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[tuple[str, str]]:
-    for question, answer_format in _asked(found):
+    for question, answer_format in _examples_by_format(found):
         prompt, at = found.render(question, answer_format), f"example {question.id}, answer format {answer_format}"
         if prompt != found.render(question, answer_format):
             yield "random", f"{at}: `render` gives another prompt when it is called again; take out what is random"
@@ -97,7 +97,7 @@ def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[tuple[st
 
 @once("prompts")
 def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[tuple[str, str]]:
-    for asked, answer_format in _asked(found):
+    for asked, answer_format in _examples_by_format(found):
         texts = {found.render(replace(asked, answer=option), answer_format).text for option in asked.options}
         if len(texts) > 1:
             yield "tells", f"example {asked.id}, answer format {answer_format}: the prompt's text depends on the answer"
@@ -156,7 +156,7 @@ def its_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> It
                 yield f"the table {table.title!r} does not begin with its title"
 
 
-def _asked(found: Benchmark) -> Iterator[tuple[Question, AnswerFormat]]:
+def _examples_by_format(found: Benchmark) -> Iterator[tuple[Question, AnswerFormat]]:
     return ((question, answer_format) for answer_format in ANSWER_FORMATS for question in found.examples)
 
 

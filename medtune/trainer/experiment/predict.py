@@ -143,14 +143,14 @@ def _trained_on(predictor: Predictor, asked: QuestionsToPredict) -> list[str]:
     """Returns a note with the number of media that the model learnt from, in whatever file format; none without any."""
     learnt = learnt_before(facts_before(replace(predictor.recipe.model, checkpoint=predictor.checkpoint)))
     media = {ref.path: ref for group in asked.groups for ref in group.media} if learnt.media else {}
-    again = sum(learnt.knows(asked.contents.get(path.name) or _shown(ref)) for path, ref in media.items())
+    again = sum(learnt.knows(asked.contents.get(path.name) or _digest_or_none(ref)) for path, ref in media.items())
     return [
         f"TRAINED ON: {again:,} of the {len(media):,} pictures (films, scans) are among those that the model learnt "
         "from: what it says of them may be remembered, and says nothing about new patients"
     ] * bool(again)
 
 
-def _shown(ref: MediaRef) -> str:
+def _digest_or_none(ref: MediaRef) -> str:
     try:
         return shown_digest(ref.kind, ref.path)
     except ValueError:

@@ -113,7 +113,7 @@ def refuse_long_questions(
         # What this draws must not change what the run draws.
         with torch.random.fork_rng(devices=[]), leaving_weights_unread():
             assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model)
-    for each in _asked(recipe, prepared, benchmark, training_sets, limit=limit):
+    for each in _question_sets(recipe, prepared, benchmark, training_sets, limit=limit):
         answered = each.answered
         by_text = nlargest(LONGEST, _questions(each), key=lambda one: _characters(one[1], answered=answered))
         by_media = nlargest(LONGEST, _questions(each), key=lambda one: len(one[0].media))
@@ -130,7 +130,7 @@ def refuse_long_questions(
                 raise ValueError(f"{where}, with {len(shapes)} media items: {error}") from error
 
 
-def _asked(
+def _question_sets(
     recipe: Recipe, prepared: Prepared, benchmark: Benchmark, training_sets: Sequence[TrainingSet], *, limit: int | None
 ) -> Iterator[_Asked]:
     def render(question: Question) -> Prompt:

@@ -103,7 +103,7 @@ def loss_said(chosen: LossSettings) -> str:
 
 
 def _settings(chosen: LossSettings, function: object) -> dict[str, Any]:
-    known = _known(chosen.name, function)
+    known = _settings_of(chosen.name, function)
     if chosen.settings and not known:
         raise ValueError(f"{SETTINGS}: the loss {chosen.name!r} has none; leave it out")
     fields = [(name, hint, field(default=usual)) for name, (hint, usual) in known.items()]
@@ -113,7 +113,7 @@ def _settings(chosen: LossSettings, function: object) -> dict[str, Any]:
     return fields_of(made)
 
 
-def _known(name: str, function: Any) -> Mapping[str, tuple[Any, Any]]:
+def _settings_of(name: str, function: Any) -> Mapping[str, tuple[Any, Any]]:
     hints = typing.get_type_hints(function, include_extras=True)
     known = {
         each.name: (hints.get(each.name), each.default)

@@ -254,7 +254,7 @@ class Planner:
 
     def _counted(self, key: tuple[object, ...]) -> _Counted:
         recipe, stage = self._known[key]
-        model = self._given(recipe, stage) if key[0] == "learning" else None
+        model = self._kept_model(recipe, stage) if key[0] == "learning" else None
         model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage) if model is None else model
         learning = () if key[0] == "before" else recipe.stages
         learnt = {name: p for each in learning for name, p in _learning(model, each)}
@@ -274,7 +274,7 @@ class Planner:
             item=None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media))),
         )
 
-    def _given(self, recipe: Recipe, stage: Stage) -> Model | None:
+    def _kept_model(self, recipe: Recipe, stage: Stage) -> Model | None:
         if self._adapted is None or _model_key(self._adapted[0], stage) != _model_key(recipe, stage):
             return None
         (_, model), self._adapted = self._adapted, None

@@ -96,13 +96,13 @@ def rewards_of(stage: Stage, training_sets: Sequence[TrainingSet]) -> WeighedRew
 def replies_said(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None) -> list[str]:
     """Returns a line for each stage that learns from draws or pairs; refuses questions that it could not learn from."""
     return [
-        _said(recipe, stage, training_sets, limit=limit)
+        _report(recipe, stage, training_sets, limit=limit)
         for stage in recipe.stages
         if learns_from(stage.loss) != "answers"
     ]
 
 
-def _said(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> str:
+def _report(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> str:
     asked: list[list[Question]] = [
         [
             question

@@ -136,7 +136,7 @@ class ReplyLearning:
         with self._unchanged():
             with lock_step(model, in_turns=in_turns):
                 encoded = None if batch.media is None else model.encode(batch.media)
-                said = self._said(batch, encoded, device) if self._draws else []
+                said = self._drawn_replies(batch, encoded, device) if self._draws else []
             # Ranks fall into step while they use the model, so that what they exchange otherwise stands between.
             verdicts = self._verdicts(said)
             with lock_step(model, in_turns=in_turns) as turns:
@@ -192,7 +192,7 @@ class ReplyLearning:
         kept, media = [group for group, _ in there], [media for _, media in there]
         return packed(kept, media, share_prefix=packing.share_prefix, row_tokens=packing.row_tokens, pad_id=pad_id)
 
-    def _said(
+    def _drawn_replies(
         self, batch: PromptBatch, encoded: Encoded | None, device: torch.device, *, most: int | None = None
     ) -> list[DrawnTo]:
         """Returns the questions of the groups that count with the draws to each, at most so many."""
@@ -227,7 +227,7 @@ class ReplyLearning:
         with self._unchanged():
             with lock_step(self._assembled.model, in_turns=in_turns):
                 encoded = None if batch.media is None else self._assembled.model.encode(batch.media)
-                said = self._said(batch, encoded, device, most=MOST_SHOWN)
+                said = self._drawn_replies(batch, encoded, device, most=MOST_SHOWN)
             paid = self._paid(said, self._verdicts(said))
         return [PaidDraw(each.prompt.question, one) for each, row in zip(said, paid, strict=True) for _, one in row]
 

@@ -25,7 +25,7 @@ class Watched:
 
     def add(self, name: str, value: float, *, of: int = 1) -> None:
         """Adds a sum of some numbers."""
-        self._sums[name] = _added(self._sums.get(name), (value, of))
+        self._sums[name] = _sum_of_pairs(self._sums.get(name), (value, of))
 
     def paid(self, paid: Paid, *, patient_id: str) -> None:
         """Counts what a drawn reply about a patient was paid, and how it was read."""
@@ -54,7 +54,7 @@ class Watched:
         for own_sums, own_paid in told_by_all((self._sums, self._paid)):
             paid += own_paid
             for name, sums in own_sums.items():
-                found[name] = _added(found.get(name), sums)
+                found[name] = _sum_of_pairs(found.get(name), sums)
         self._sums, self._paid = {}, []
         means = {f"{REWARD}{name}": total / number for name, (total, number) in sorted(found.items()) if number}
         return means | _interval(paid)
@@ -69,5 +69,5 @@ def _interval(paid: Sequence[tuple[str, float]]) -> dict[str, float]:
     return {f"{REWARD}total_ci95_low": low, f"{REWARD}total_ci95_high": high}
 
 
-def _added(one: tuple[float, int] | None, other: tuple[float, int]) -> tuple[float, int]:
+def _sum_of_pairs(one: tuple[float, int] | None, other: tuple[float, int]) -> tuple[float, int]:
     return other if one is None else (one[0] + other[0], one[1] + other[1])

@@ -33,7 +33,7 @@ def grid(out: Path, values: Mapping[str, Sequence[str]]) -> Series:
 
 
 def _pooled(out: Path, cells: Sequence[Mapping[str, str]]) -> str:
-    rows = [_measured(out, cell) for cell in cells]
+    rows = [_cell_record(out, cell) for cell in cells]
     write_json(out / GRID, {"version": 1, "runs": rows})
     return f"{table_text(grid_table(rows))}\ngrid: {out / GRID}"
 
@@ -43,7 +43,7 @@ def cell_name(cell: Mapping[str, str]) -> str:
     return "-".join(str(value).replace("/", "_") for value in cell.values())
 
 
-def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
+def _cell_record(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     folder = RunFolder(out / cell_name(cell))
     results = read_json(folder.results, ResultsFile)
     losses = [row.value for row in read_metrics(folder.root / "metrics.csv") if row.name == _LOSS]

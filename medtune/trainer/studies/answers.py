@@ -51,7 +51,7 @@ def collected(
         data: The prepared folder in the place of that of every run, and of the study's; None leaves theirs.
     """
     if row.recipe is None:
-        return _given(opened, row, of, data or of.data)
+        return _collected_row(opened, row, of, data or of.data)
     runs = [open_finished(folder, questions=data) for folder in folders]
     if not runs:
         return CollectedRow(StudyAnswers(row.name, row.published, (), benchmark=of.name), (), None)
@@ -111,7 +111,7 @@ def _run(row: StudyRow, run: FinishedRun) -> StudyRun:
     )
 
 
-def _given(opened: OpenedStudy, row: StudyRow, of: StudySet, data: Path) -> CollectedRow:
+def _collected_row(opened: OpenedStudy, row: StudyRow, of: StudySet, data: Path) -> CollectedRow:
     prepared = open_prepared(data)
     if prepared.manifest.benchmark != of.name:
         raise ValueError(f"row {row.name!r}: {data} was prepared for {prepared.manifest.benchmark}, not for this study")

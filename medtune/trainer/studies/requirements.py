@@ -25,7 +25,7 @@ def requirements_text(opened: OpenedStudy, *, data: Path | None) -> str:
     if len(opened.sets) > 1:
         lines += [
             "every row is asked",
-            *(f"  {each.benchmark.title}: {said}" for each, said in _asked(opened, data)),
+            *(f"  {each.benchmark.title}: {said}" for each, said in _sets_with_data(opened, data)),
             "",
         ]
     for row in opened.rows:
@@ -56,7 +56,7 @@ def _of_row(opened: OpenedStudy, row: StudyRow, data: Path | None) -> Iterator[t
         paths = [path for each in row.predictions.values() for path in each] or [path for path in (row.masks,) if path]
         there = "here" if all(path.exists() for path in paths) else "not here"
         if len(opened.sets) == 1:
-            yield from (("data", said) for _, said in _asked(opened, data))
+            yield from (("data", said) for _, said in _sets_with_data(opened, data))
         yield "answers", f"{'masks' if row.masks else 'predictions'} in {', '.join(map(str, paths))}: {there}"
         return
     yield "recipe", str(row.recipe)
@@ -89,7 +89,7 @@ def _of_server(served: Endpoint) -> Iterator[tuple[str, str]]:
     yield "costs", f"{cap}; {prices}"
 
 
-def _asked(opened: OpenedStudy, data: Path | None) -> Iterator[tuple[StudySet, str]]:
+def _sets_with_data(opened: OpenedStudy, data: Path | None) -> Iterator[tuple[StudySet, str]]:
     for each in opened.sets:
         yield each, _data_said(opened, each, data_given(opened, each, data) or each.data)
 

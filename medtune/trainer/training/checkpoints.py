@@ -44,13 +44,13 @@ def gathered(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         if name in names:
-            with _whole(parameter) as tensor:
+            with _undivided(parameter) as tensor:
                 if is_first:
                     found[name] = tensor.detach().cpu().clone()
     return found
 
 
-def _whole(parameter: nn.Parameter) -> contextlib.AbstractContextManager[Any]:
+def _undivided(parameter: nn.Parameter) -> contextlib.AbstractContextManager[Any]:
     if hasattr(parameter, "ds_id"):
         return _whole_under_zero_3(parameter)
     if isinstance(parameter, DTensor):

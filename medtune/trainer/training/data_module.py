@@ -231,7 +231,7 @@ class QuestionData(pl.LightningDataModule):
         return self._loader(self.validation)
 
     def test_dataloader(self) -> DataLoader[VisitBatch]:
-        return self._loader(self._asked(self._opened.recipe.eval.split, self._opened.recipe.eval.questions))
+        return self._loader(self._evaluated_split(self._opened.recipe.eval.split, self._opened.recipe.eval.questions))
 
     def predict_dataloader(self) -> DataLoader[VisitBatch]:
         return self.test_dataloader()
@@ -239,9 +239,9 @@ class QuestionData(pl.LightningDataModule):
     @cached_property
     def validation(self) -> EvaluatedSplit:
         """The questions that each validation asks, the same on all ranks."""
-        return self._asked("val", self._opened.recipe.eval.val_questions)
+        return self._evaluated_split("val", self._opened.recipe.eval.val_questions)
 
-    def _asked(self, split: Split, questions: int | None) -> EvaluatedSplit:
+    def _evaluated_split(self, split: Split, questions: int | None) -> EvaluatedSplit:
         recipe, benchmark = self._opened.recipe, self._opened.benchmark
         most = min((number for number in (questions, self._limit) if number is not None), default=None)
         return asked(

@@ -145,13 +145,13 @@ class _ForEachParameter:
         for name, step in steps.items():
             parameter = self._learning[name]
             made: dict[str, Any] = {
-                key: _made(parameter, types[f"{name}.{key}"], sizes[f"{name}.{key}"])
+                key: _zeros(parameter, types[f"{name}.{key}"], sizes[f"{name}.{key}"])
                 for key in of_parameter.get(name, ())
             }
             self._optimizer.state[parameter] = {"step": _step(step, groups[id(parameter)], parameter), **made}
 
 
-def _made(parameter: nn.Parameter, dtype: torch.dtype, size: int) -> Tensor:
+def _zeros(parameter: nn.Parameter, dtype: torch.dtype, size: int) -> Tensor:
     if size == parameter.numel():
         return torch.zeros_like(parameter, dtype=dtype).detach()
     return torch.zeros(size, dtype=dtype, device=parameter.device)

@@ -234,17 +234,17 @@ class Balanced:
                 self._turn[numbers] = np.arange(len(ids))
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        asked = np.add.reduceat(self._asked(epoch).astype(np.int64), self._first[:-1])
+        asked = np.add.reduceat(self._is_asked(epoch).astype(np.int64), self._first[:-1])
         return [int(number) for number in np.flatnonzero(asked)]
 
     def group(self, number: int, epoch: int) -> MediaGroup:
         """Returns a group with those of its questions that an epoch asks."""
         whole = self._groups[number]
-        asked = self._asked(epoch, int(self._first[number]), int(self._first[number + 1]))
+        asked = self._is_asked(epoch, int(self._first[number]), int(self._first[number + 1]))
         kept = tuple(question for question, is_asked in zip(whole.questions, asked, strict=True) if is_asked)
         return replace(whole, questions=kept)
 
-    def _asked(self, epoch: int, first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+    def _is_asked(self, epoch: int, first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         part = slice(first, stop)
         count, wanted = self._count[part], self._wanted[part]
         return np.asarray((self._turn[part] - epoch * wanted) % count < wanted)

@@ -61,7 +61,7 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:
         known = known_facets(question for group in groups for question in group.questions)
-        raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {known}")
+        raise ValueError(f"the stage {stage.name!r}: no train question has {_facets_text(stage.only)}; {known}")
     if wanted := recipe.data.augment:
         allowed_changes = find_benchmark(prepared.manifest.benchmark).allowed_changes
         chosen = [piece for group in chosen for piece in group_by_allowed_changes(group, wanted, allowed_changes)]
@@ -108,7 +108,7 @@ def _split(group: MediaGroup, most: int) -> list[MediaGroup]:
     ]
 
 
-def _wanted(only: Mapping[str, Sequence[str]]) -> str:
+def _facets_text(only: Mapping[str, Sequence[str]]) -> str:
     return " and ".join(f"{facet} {' or '.join(values)}" for facet, values in only.items())
 
 

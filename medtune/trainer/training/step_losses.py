@@ -60,8 +60,8 @@ class StepLosses:
         for each, value in zip(waiting, values, strict=False):
             if not math.isfinite(value):
                 raise NonFiniteLossError(
-                    f"the loss is {value} at step {step}; the batch holds the questions {_shown(each.question_ids)}. "
-                    "Lower the learning rates, or look at these images"
+                    f"the loss is {value} at step {step}; the batch holds the questions "
+                    f"{_first_ids(each.question_ids)}. Lower the learning rates, or look at these images"
                 )
         self.total += sum(values[: len(waiting)])
         if norm is None:
@@ -70,12 +70,12 @@ class StepLosses:
             ids = [name for each in waiting for name in each.question_ids]
             raise NonFiniteLossError(
                 f"the norm of the gradient is {values[-1]} at step {step}, and the loss is {self.total:.6g}; the batch "
-                f"holds the questions {_shown(ids)}. A loss of your own has no finite slope there (a power below 1 of "
-                "0, a division by 0); else lower the learning rates, set train.precision=32-true, or look at these "
+                f"holds the questions {_first_ids(ids)}. A loss of your own has no finite slope there (a power below 1 "
+                "of 0, a division by 0); else lower the learning rates, set train.precision=32-true, or look at these "
                 "images"
             )
         return values[-1]
 
 
-def _shown(question_ids: Sequence[str]) -> str:
+def _first_ids(question_ids: Sequence[str]) -> str:
     return ", ".join(question_ids[:SHOWN]) + (", ..." if len(question_ids) > SHOWN else "")

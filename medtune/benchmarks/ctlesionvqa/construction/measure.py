@@ -124,11 +124,11 @@ class _Case:
             for organ, names in ORGANS.items()
             if (whole := union([masks[name] for name in names if name in masks])) is not None
         }
-        self._ill = {organ: union(self._found(lesion_masks(organ, "lesion"))) for organ in KINDS}
+        self._ill = {organ: union(self._regions_named(lesion_masks(organ, "lesion"))) for organ in KINDS}
         self._measured: dict[str, OrganFacts] = {}
         self._outside: dict[str, str] = {}
 
-    def _found(self, names: Iterable[str]) -> list[Region]:
+    def _regions_named(self, names: Iterable[str]) -> list[Region]:
         return [self._masks[name] for name in names if name in self._masks]
 
     def volume_cm3(self, mask_IJK: Mask) -> float:
@@ -159,7 +159,7 @@ class _Case:
 
     def lesions(self, organ: str) -> Iterator[LesionFacts]:
         for kind in KINDS[organ]:
-            whole = union(self._found(lesion_masks(organ, kind)))
+            whole = union(self._regions_named(lesion_masks(organ, kind)))
             if whole is None:
                 continue
             parts = sorted(self._components(whole), key=lambda part: -np.count_nonzero(part.mask_IJK))

@@ -90,7 +90,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         known.append(Question(name, name, "", YES_NO, "Yes" if ill else "No", "yes_no", name, {"task": "lesions"}))
         media[name] = (MediaRef(case.scan, kind="volume", masks=stored_masks(masks, ORGANS), encoding=case.encoding),)
         files = (case.scan, *(file.path for files in masks.values() for file in files))
-        findings[name] = MediaFinding(partial(_found, name, case.scan, masks), files)
+        findings[name] = MediaFinding(partial(_scan_facts, name, case.scan, masks), files)
     if not media:
         raise ValueError(
             f"{folder}: no scan NAME/ct.nii.gz with masks in NAME/segmentations or {LABELS}/. Check --from."
@@ -134,7 +134,7 @@ def _masks(folder: Path, case: Case) -> tuple[Masks, list[str]]:
     return masks_of_case(labels, case.name), [*case.masks, *label_names(labels, case.name)]
 
 
-def _found(name: str, scan: Path, masks: Masks) -> dict[str, Any]:
+def _scan_facts(name: str, scan: Path, masks: Masks) -> dict[str, Any]:
     return to_json(read_facts(name, scan, masks, _of_dicom(scan.parent / DICOM)))
 
 

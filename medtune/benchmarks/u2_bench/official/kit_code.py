@@ -34,20 +34,20 @@ def prompts_in_code(path: Path, datasets: Sequence[str], *, gaps: Collection[str
         for target in node.targets
         if isinstance(target, ast.Name) and target.id in gaps
     }
-    found = {dataset: "".join(_added(built[0].body, dataset, path, written)) for dataset in datasets}
+    found = {dataset: "".join(_pieces_of_prompt(built[0].body, dataset, path, written)) for dataset in datasets}
     if empty := [dataset for dataset, text in found.items() if not text.strip()]:
         raise ValueError(f"{path}: its {_FUNCTION} writes nothing for the data set {empty[0]}; copy it again")
     return found
 
 
-def _added(body: Sequence[ast.stmt], dataset: str, path: Path, gaps: Mapping[str, str]) -> Iterator[str]:
+def _pieces_of_prompt(body: Sequence[ast.stmt], dataset: str, path: Path, gaps: Mapping[str, str]) -> Iterator[str]:
     """Yields the pieces that statements add to the prompt of a data set, in order."""
     for statement in body:
         if isinstance(statement, ast.AugAssign) and _is_prompt(statement.target):
             yield _text(statement.value, path, gaps)
         elif isinstance(statement, ast.If) and _writes(statement):
             taken = _holds(statement.test, dataset, path)
-            yield from _added(statement.body if taken else statement.orelse, dataset, path, gaps)
+            yield from _pieces_of_prompt(statement.body if taken else statement.orelse, dataset, path, gaps)
         elif _writes(statement) and not _is_empty_start(statement):
             raise ValueError(
                 f"{path}, line {statement.lineno}: {_FUNCTION} is not the kit's; write the prompts by hand"

@@ -97,7 +97,7 @@ def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: M
         raise OfficialFailureError("AttributeError", "a missing reply is no string")
     said = reply if mode == "strict" else reply.strip().strip("'\"")
     if isinstance(cell, int):
-        return Reading(cell, _whole(said))
+        return Reading(cell, _integer_or_none(said))
     if cell is None or cell in _MISSING_CELLS:
         # The scripts compare a missing number with the reply directly; only one of them turns it into a text first.
         is_text = mode == "lenient" and dataset == "anatomy"
@@ -143,7 +143,7 @@ def class_scores(readings: Sequence[Reading], *, mode: Mode) -> ClassScores:
     )
 
 
-def _whole(said: str) -> int | None:
+def _integer_or_none(said: str) -> int | None:
     try:
         return int(said)
     except ValueError:

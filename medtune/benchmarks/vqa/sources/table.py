@@ -92,7 +92,9 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
     read_files = files if root.is_dir() else None
     stems = map(file_stem, names)
-    return question_table(sets, folder, options=options, split_names=stems, read_files=read_files, notes=_beside(root))
+    return question_table(
+        sets, folder, options=options, split_names=stems, read_files=read_files, notes=_note_of_other_tables(root)
+    )
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
@@ -199,7 +201,7 @@ def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> 
     return () if len(names) < 2 or is_yes_no else names
 
 
-def _beside(root: Path) -> tuple[str, ...]:
+def _note_of_other_tables(root: Path) -> tuple[str, ...]:
     if root.is_dir():
         return ()
     beside = (file for file in table_files(root.parent) if file.parent == root.parent and file != root)

@@ -94,7 +94,7 @@ def take(
     if cells is not None:
         write_rejects(cells, table.rejects, root, for_the_user=True)
     check_rejected_share(table.rejects, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = _asked(
+    table = _with_made_questions(
         source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
     )
     check_rejected_share(table.rejects, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
@@ -127,7 +127,7 @@ def take(
     return Taken(table, copied, rejected)
 
 
-def _asked(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:
+def _with_made_questions(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:
     """Returns the table with the questions that are made of its media, where a source makes them so."""
     if table.ask is None:
         return table

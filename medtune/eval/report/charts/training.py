@@ -44,7 +44,7 @@ def training_charts(run: RunData) -> tuple[LineChart, ...]:
             _from_the_start(run, curves.get(val_name(run.primary), ()), None),
             run.primary,
             guess=guess,
-            beside=_beside(run, None),
+            beside=_other_points(run, None),
             split=str(run.setting("eval", "split")),
         ),
         loss_chart(curves.get(LOSS, ())),
@@ -122,7 +122,7 @@ def overlaid(id_: str, title: str, traces: Mapping[str, Sequence[CurvePoint]]) -
     return steps_chart(id_, title, drawn, desc=f"{desc}.")
 
 
-def _beside(run: RunData, task: str | None) -> list[CurvePoint]:
+def _other_points(run: RunData, task: str | None) -> list[CurvePoint]:
     return [] if _asks_the_same(run) else _levels(run, task)
 
 
@@ -148,7 +148,11 @@ def _by_task(run: RunData) -> LineChart | None:
         return None
     drawn = [
         Trace(
-            f"s{place}", spoken(task), _from_the_start(run, known[task], task), has_dots=True, beside=_beside(run, task)
+            f"s{place}",
+            spoken(task),
+            _from_the_start(run, known[task], task),
+            has_dots=True,
+            beside=_other_points(run, task),
         )
         for place, task in enumerate(most[:MAX_LINES], start=1)
     ]

@@ -171,13 +171,17 @@ def _by(rule: int, told: _Read) -> _Read:
 
 @lru_cache(maxsize=_KEPT_REPLIES)
 def _read(reply: str, options: tuple[str, ...]) -> str | None:
-    told = _by(1, _whole(reply, options))
+    told = _by(1, _option_that_it_is(reply, options))
     if told is None:
         text = _APART.sub(" ", after_thoughts(listed_choices.ARROW.sub("→", plain_characters(reply))))
         text = statements.BRACKETED_ANSWER.sub(r"\1: ", text)
         text = graded_as_options(spelt_as_options(text, options), options)
         name = partial(_item, options=options)
-        marked = [found for each in dict.fromkeys(marked_answers(text)) if (found := _told(each, options)) is not None]
+        marked = [
+            found
+            for each in dict.fromkeys(marked_answers(text))
+            if (found := _chosen_options(each, options)) is not None
+        ]
         if marked:
             told = _by(2, _and_words_behind(set[str]().union(*marked), text, options))
         elif (told := _by(2, listed_choices.listed(text, name, options))) is None:
@@ -192,13 +196,13 @@ def _unlisted(text: str, name: listed_choices.Named, options: tuple[str, ...]) -
     if (letters := _TWO_LETTERS.fullmatch(text)) and all(_by_letter(each, options) for each in letters.groups()):
         return set()
     told = listed_choices.pointed_at(text, name, lambda said: names_any(said, options))
-    return _by(2, told or listed_choices.result(text, name)) or _told(text, options)
+    return _by(2, told or listed_choices.result(text, name)) or _chosen_options(text, options)
 
 
 def _item(text: str, options: tuple[str, ...]) -> str | None:
     """Returns the option that an item of a list is: its letter, its words, or both if they belong together."""
     text = _NOUN_BEFORE.sub("", without_emphasis(text))
-    if (told := _whole(text, options)) is not None:
+    if (told := _option_that_it_is(text, options)) is not None:
         return next(iter(told), None)
     letter = re.match(r"\s*[(\[]?([A-Z])[)\].:]*\s+(?=\S)", text)
     option = _by_letter(letter[1], options) if letter else None
@@ -211,11 +215,11 @@ def _and_words_behind(told: set[str], text: str, options: tuple[str, ...]) -> se
     return told | (worded(behind["said"], options) or set()) if behind and len(told) == 1 else told
 
 
-def _told(text: str, options: tuple[str, ...]) -> _Told:
+def _chosen_options(text: str, options: tuple[str, ...]) -> _Told:
     corrected = statements.after_correction(text)
-    told = _by(1, _whole(text, options)) or (_told(corrected, options) if corrected else None)
+    told = _by(1, _option_that_it_is(text, options)) or (_chosen_options(corrected, options) if corrected else None)
     if not told and (concluded := _CONCLUDED.search(text[-statements.LONGEST_SENTENCE :])) is not None:
-        told = _by(6, _whole(concluded["item"], options))
+        told = _by(6, _option_that_it_is(concluded["item"], options))
     if told:
         return told
     said, n = statements.without_contrast(without_emphasis(text).strip()), len(options)
@@ -231,7 +235,7 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     is_open = is_open or only_in_passing(said, options)
     if told is None and not is_open:
         words = {plain_words(option): option for option in options}
-        name = _named(said, tuple(words))
+        name = _option_named_otherwise(said, tuple(words))
         told = _by(10, {words[name]}) if name in words else None
         if told is None and (other := _described(said, options) or counted_option(said.lower(), options)) is not None:
             told = _by(10, {other})
@@ -264,7 +268,7 @@ def _described(said: str, options: tuple[str, ...]) -> str | None:
     return words[found.pop()] if len(found) == 1 else None
 
 
-def _named(said: str, words: tuple[str, ...]) -> str | None:
+def _option_named_otherwise(said: str, words: tuple[str, ...]) -> str | None:
     """Returns the words of the option that a short text names otherwise, also beside another that it denies."""
     other = _NOT_ANOTHER.search(said)
     if other and named(_plain_prose(other["other"]), words) is not None:
@@ -325,7 +329,7 @@ def _unless_denied_behind(told: set[int] | None, text: str, options: tuple[str, 
     return _unless_contradicted(told, text, letters[-1].end(), options) if letters else _options(told, options)
 
 
-def _whole(text: str, options: tuple[str, ...]) -> _Told:
+def _option_that_it_is(text: str, options: tuple[str, ...]) -> _Told:
     plain = "" if _ASKS.search(text) else plain_words(text)
     equal = {option for option in options if plain and plain_words(option) == plain}
     if equal:
@@ -396,7 +400,10 @@ def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str
     other = worded(own, options, beside_another=True)
     if other is not None:
         return told_option if told_option & other else told_option | other
-    if not names_any(said, options) and (name := _named(behind, tuple(map(plain_words, options)))) is not None:
+    if (
+        not names_any(said, options)
+        and (name := _option_named_otherwise(behind, tuple(map(plain_words, options)))) is not None
+    ):
         return told_option | {option for option in options if plain_words(option) == name}
     return told_option
 

@@ -302,7 +302,7 @@ def parse_yes_no(reply: str, question: Question) -> str | None:
     >>> [parse_yes_no(reply, asked) for reply in ("A nodule", "yes and no", "A. No", "I do not know", "")]
     [None, None, None, None, None]
     """
-    words, letter = _said(reply, question), _letter(reply, question)
+    words, letter = _yes_or_no(reply, question), _letter(reply, question)
     if words is not None and letter is not None and words != letter:
         note("its words say one answer and its letter another")
         return None
@@ -317,7 +317,7 @@ def _letter(reply: str, question: Question) -> str | None:
     return None if found is None else question.options[hidden.index(found)].strip().casefold()
 
 
-def _said(reply: str, question: Question) -> str | None:
+def _yes_or_no(reply: str, question: Question) -> str | None:
     reply = in_names_of(plain_characters(reply), (question.text,))
     text = after_thoughts(reply)
     ticked = listed(text, lambda item: _WORDS.get(normalised(item)), ("yes", "no"))

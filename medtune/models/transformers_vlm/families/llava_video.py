@@ -233,17 +233,19 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
     of_family = replace(family(), writer=partial(writer, time_sentence=sentence.text))
     if said.get("model_type") == LlavaVideoConfig.model_type:
-        return _told(pretrained(where, of_family, loading), sentence)
+        return _with_time_sentence(pretrained(where, of_family, loading), sentence)
     refuse_pixel_limits(of_family, loading)
     config = published_config(said, vision=vision, where=str(folder))
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
     folder = release_folder(where, KEY_MAP.checkpoint, (INDEX, *_FILES), revision=loading.revision)
     whole = _filled(config, folder, loading)
-    return _told(put_together(whole, processor, of_family, loading, where=described(where, folder)), sentence)
+    return _with_time_sentence(
+        put_together(whole, processor, of_family, loading, where=described(where, folder)), sentence
+    )
 
 
-def _told(assembled: Assembled, sentence: Words) -> Assembled:
+def _with_time_sentence(assembled: Assembled, sentence: Words) -> Assembled:
     provenance = {**assembled.provenance, "time sentence": sentence.described}
     return replace(assembled, provenance=provenance, words={"time_sentence": sentence.text})
 

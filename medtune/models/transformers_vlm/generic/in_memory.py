@@ -66,7 +66,7 @@ class Vlm:
         for what, number in (("max_new_tokens", max_new_tokens), ("batch_size", batch_size)):
             if number < 1:
                 raise ValueError(f"medtune.Vlm: {what} is {number}; it must be at least 1")
-        self._whole = _whole(model)
+        self._whole = _base_model(model)
         self.trained = _facts(self._whole, trained, is_adapted=self._whole is not model)
         _refuse_no_processor(processor)
         loading = replace(DEFAULT, video_frames=video_frames, volumes_as=volumes_as)
@@ -95,7 +95,7 @@ class Vlm:
         yield from answered
 
 
-def _whole(model: object) -> PreTrainedModel:
+def _base_model(model: object) -> PreTrainedModel:
     if isinstance(model, PeftModel):
         if model.active_peft_config.is_prompt_learning:
             raise ValueError(

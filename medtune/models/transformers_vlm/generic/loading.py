@@ -68,7 +68,7 @@ def checkpoint_entry(where: str) -> ZooEntry:
         assemble,
         without_weights,
         family=_family_here(where),
-        takes=(*_taken(_family_here(where)), "reader"),
+        takes=(*_fields_taken(_family_here(where)), "reader"),
         files=(*WEIGHT_FILES, "pytorch_model*.bin"),
         published=original_tensors,
     )
@@ -93,10 +93,12 @@ def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable
             )
         return read_generic(where, found, loading)
 
-    return ZooEntry(title, licence, assemble, lambda _=DEFAULT: generic_skeleton(config()), hub, takes=_taken(None))
+    return ZooEntry(
+        title, licence, assemble, lambda _=DEFAULT: generic_skeleton(config()), hub, takes=_fields_taken(None)
+    )
 
 
-def _taken(family: str | None) -> tuple[str, ...]:
+def _fields_taken(family: str | None) -> tuple[str, ...]:
     if family is not None:
         return taken_fields(find_family(family))
     return ("weights", "revision", "dtype", "thinking", "video_frames", "video_frames_per_s", *OF_VOLUMES)

@@ -171,11 +171,13 @@ class GenericTransform(PicturesOrVideo):
         if isinstance(media, Video) and self.video is not None:
             frames_TCHW = torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)
             shown = as_video(self.conversations.processor, frames_TCHW, media.times_s)
-            return self._made(shown, self.video, "a video", media.frames_THWC.shape[1:3])
+            return self._probed_inputs(shown, self.video, "a video", media.frames_THWC.shape[1:3])
         pixels_HWC = require_kind(media, Image).pixels_HWC
-        return self._made(as_image(PIL.Image.fromarray(pixels_HWC)), self.image, "an image", pixels_HWC.shape[:2])
+        return self._probed_inputs(
+            as_image(PIL.Image.fromarray(pixels_HWC)), self.image, "an image", pixels_HWC.shape[:2]
+        )
 
-    def _made(self, medium: Medium, names: tuple[str, ...], what: str, size: tuple[int, ...]) -> Pixels:
+    def _probed_inputs(self, medium: Medium, names: tuple[str, ...], what: str, size: tuple[int, ...]) -> Pixels:
         try:
             made = self.conversations.inputs(Asked(_PROBES[0], None, (medium,)))
         except (ValueError, RuntimeError) as error:

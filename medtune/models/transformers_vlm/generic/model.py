@@ -209,7 +209,7 @@ class GenericVlm(Model):
 
     def forward(self, rows: PackedRows, encoded: Encoded | None, reading: Reading = Targets.read) -> Any:
         attention_BL = sequence_padding(rows, self.plain_because)
-        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
+        shown = _media_of_rows(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
         for chosen in _alike(shown, encoded, self._axes):
             chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
@@ -255,7 +255,7 @@ class GenericVlm(Model):
     ) -> list[list[int]]:
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
-        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
+        shown = _media_of_rows(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         replies: dict[int, list[int]] = {}
         for chosen in _alike(shown, encoded, self._axes):
             chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
@@ -309,7 +309,7 @@ def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[No
         model.generation_config = kept
 
 
-def _shown(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
+def _media_of_rows(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
     return [tuple(dict.fromkeys(span.media for span in row)) for row in spans]
 
 

@@ -106,16 +106,18 @@ def _config(folder: Path, said: Mapping[str, Any]) -> Any:
         "bias_max_distance": told["relative_attention_bias_args"]["t5_bias_max_distance"],
         "downsample_rate": heard.get("downsample_rate", 1),
     }
-    ears = transformers.Phi4MultimodalAudioConfig(**_known(transformers.Phi4MultimodalAudioConfig, hearing))
+    ears = transformers.Phi4MultimodalAudioConfig(**_fields_of(transformers.Phi4MultimodalAudioConfig, hearing))
     eyes = transformers.Phi4MultimodalVisionConfig(**(said.get("img_processor") or {}), crop_size=seen["crop_size"])
     tokenizer: Any = read_tokenizer(folder)
     eyes.image_token_id, ears.audio_token_id = (tokenizer.convert_tokens_to_ids(each) for each in _TOKENS.values())
     more = ("rope_theta", "rope_scaling", "partial_rotary_factor")
-    own = {key: value for key, value in said.items() if key in more} | _known(transformers.Phi4MultimodalConfig, said)
+    own = {key: value for key, value in said.items() if key in more} | _fields_of(
+        transformers.Phi4MultimodalConfig, said
+    )
     return transformers.Phi4MultimodalConfig(**own, vision_config=eyes, audio_config=ears)
 
 
-def _known(kind: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_of(kind: Any, told: Mapping[str, Any]) -> dict[str, Any]:
     names = {each.name for each in fields(kind)} - {"architectures", "dtype", "transformers_version", "model_type"}
     return {key: value for key, value in told.items() if key in names}
 

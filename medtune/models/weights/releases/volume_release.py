@@ -168,7 +168,9 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
     folder = release_folder(where, what, (INDEX, *release.files), revision=loading.revision)
     paths = weight_files(folder, release.files, what)
     stored = open_checkpoint(paths)
-    model = load_release(parts, release, stored, tokenizer, where=_named(paths), dtype=getattr(torch, loading.dtype))
+    model = load_release(
+        parts, release, stored, tokenizer, where=_files_text(paths), dtype=getattr(torch, loading.dtype)
+    )
     said = f"{what}, {', '.join(path.name for path in paths)} from {folder_name(folder)}"
     narrow = f"{said}; {loading.dtype}; tokenizer of {folder_name(beside)}"
     return Assembled(
@@ -270,5 +272,5 @@ def _family(parts: VolumeParts, tokenizer: PreTrainedTokenizerFast, folder: Path
         raise ValueError(f"{folder}: {error}") from error
 
 
-def _named(paths: list[Path]) -> str:
+def _files_text(paths: list[Path]) -> str:
     return str(paths[0]) if len(paths) == 1 else f"{paths[0].parent} ({len(paths)} files)"

@@ -349,7 +349,7 @@ class BenchmarkEvaluation(Callback):
         self._close_writer()
         barrier()
         questions = held.validation.questions
-        predictions = self._asked(trainer, module, held.validation.groups, folder, conditions=("image",), title=VAL)
+        predictions = self._ask(trainer, module, held.validation.groups, folder, conditions=("image",), title=VAL)
         judge_phase(held.experiment, VAL, questions, out_dir=folder)
         scores = self.validation = score_answers(held.experiment, questions, predictions, out_dir=folder, phase=VAL)
         benchmark = held.experiment.benchmark
@@ -368,7 +368,7 @@ class BenchmarkEvaluation(Callback):
             )
         log_metrics(held.loggers or (), measured | scored, step=step)
 
-    def _asked(
+    def _ask(
         self,
         trainer: pl.Trainer,
         module: pl.LightningModule,
@@ -413,7 +413,7 @@ class BenchmarkEvaluation(Callback):
         experiment = self._evaluated_on.experiment
         groups, out_dir = tested_groups(experiment), experiment.folder.root / name
         conditions, title = experiment.recipe.eval.asked_at(name), name.replace("_", "-")
-        predictions = self._asked(trainer, module, groups, out_dir, conditions=conditions, title=title)
+        predictions = self._ask(trainer, module, groups, out_dir, conditions=conditions, title=title)
         questions = [question for group in groups for question in group.questions]
         scores = score_answers(experiment, questions, predictions, out_dir=out_dir, phase=name, before=before)
         if name == "final" or trainer.ckpt_path is None:

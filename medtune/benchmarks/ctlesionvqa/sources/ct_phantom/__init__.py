@@ -185,14 +185,14 @@ def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool =
     for number, (found, build) in enumerate(zip(labels, builds, strict=True)):
         name = f"PHANTOM_{number:08d}"
         subject = SimulatedPatient(found, build, seed, number)
-        known += [_known(name, site, "Yes" if found[site] else "No") for site in SITES]
+        known += [_question_before_drawing(name, site, "Yes" if found[site] else "No") for site in SITES]
         said = f"ct_phantom, seed {seed}, patient {number} of {num_patients}" + ", every subtype" * every_subtype
         draw = MediaDraw(folder / name, partial(write_patient, folder / name, subject), said)
         files = _files(folder / name, MASK_NAMES + (VESSELS if every_subtype else ()))
         media[name] = (MediaRef(folder / name / SCAN, kind="volume", masks=stored_masks(files, ORGANS)),)
         draws |= dict.fromkeys((folder / name / SCAN, *(each.path for each in lesion_files(folder / name))), draw)
         draws |= dict.fromkeys((path for _, path in media[name][0].masks), draw)
-        findings[name] = MediaFinding(partial(_measured, name, subject), said)
+        findings[name] = MediaFinding(partial(_drawn_facts, name, subject), said)
     ask = partial(_ask, seed=seed, every_subtype=every_subtype)
     return SourceTable(tuple(known), media, draws=draws, findings=findings, ask=ask)
 
@@ -240,7 +240,7 @@ def measured(name: str, drawn: Drawn) -> Facts:
     return measure(name, volume, regions, about(drawn.patient))
 
 
-def _measured(name: str, subject: SimulatedPatient) -> dict[str, Any]:
+def _drawn_facts(name: str, subject: SimulatedPatient) -> dict[str, Any]:
     return to_json(measured(name, draw(subject)))
 
 
@@ -252,7 +252,7 @@ def _files(folder: Path, names: Iterable[str]) -> dict[str, list[MaskFile]]:
     return {name: [MaskFile(folder / MASKS / f"{name}.nii.gz")] for name in names}
 
 
-def _known(name: str, site: str, answer: str) -> Question:
+def _question_before_drawing(name: str, site: str, answer: str) -> Question:
     """Returns what is known of a patient before the scan is drawn, by which a limit chooses among patients."""
     facets = {"task": "recognition", "subtype": f"{site} lesion existence"}
     return Question(f"{name} {site}", name, "", YES_NO, answer, "yes_no", name, facets)

@@ -53,7 +53,7 @@ def find_cases(root: Path) -> dict[str, Case]:
         level = below
     return {
         name: Case(
-            name, scan, _masks(masks.get(name, scan.parent / MASKS)), _beside(scan.parent) or encodings.get(name)
+            name, scan, _masks(masks.get(name, scan.parent / MASKS)), _encoded_scan(scan.parent) or encodings.get(name)
         )
         for name, scan in scans.items()
     }
@@ -64,6 +64,6 @@ def _masks(folder: Path) -> dict[str, Path]:
     return {file.name.removesuffix(_MASK_SUFFIX): file for file in files}
 
 
-def _beside(folder: Path) -> Path | None:
+def _encoded_scan(folder: Path) -> Path | None:
     names = (f"{folder.name}{ctvit_encoding.ENCODING_SUFFIX}", _ENCODED_SCAN)
     return next((folder / name for name in names if (folder / name).is_file()), None)

@@ -35,7 +35,7 @@ class MerlinTransform:
     def keep(self, volume: Volume) -> Kept:
         """Returns the transformed volume without the border of zeros, (R, A, S)."""
         seen_SAR = turned(volume.hu_IJK, volume, "RAS").transpose(2, 1, 0)
-        r, a, s = self._at(grid_of(volume))
+        r, a, s = self._coordinates(grid_of(volume))
         values_RAS = np.empty((len(r), len(a), len(s)), np.float32)
         resample.linear_at(seen_SAR, (s, a, r), out=values_RAS.transpose(2, 1, 0))
         low, high = self.window_hu
@@ -52,9 +52,9 @@ class MerlinTransform:
 
     def most_bytes(self, grid: Grid) -> int:
         """Returns the bytes of what is kept of a volume on a grid, or of a crop of it, at most."""
-        return 4 * prod(map(len, self._at(grid)))
+        return 4 * prod(map(len, self._coordinates(grid)))
 
-    def _at(self, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _coordinates(self, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         lengths, spacing_mm = turned_shape(grid, "RAS"), turned_spacing(grid, "RAS")
         r, a, s = (
             np.asarray(np.arange(resized) * (target / own), dtype=np.float64)[resample.centre(resized, want)]
