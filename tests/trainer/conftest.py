@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,15 @@ class Nano:
 @pytest.fixture
 def nano(prepared_tiny: Path) -> Nano:
     return Nano(prepared_tiny)
+
+
+@pytest.fixture(scope="session")
+def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, with what it printed in screen.txt beside it; whoever changes it takes a copy."""
+    out = tmp_path_factory.mktemp("nano_run") / "run"
+    with (out.parent / "screen.txt").open("w") as screen, redirect_stdout(screen), redirect_stderr(screen):
+        assert Nano(prepared_tiny).here("run", out) == 0
+    return out
 
 
 Capture = pytest.CaptureFixture[str]

@@ -225,29 +225,21 @@ def test_every_pair_of_parts_learns_in_twenty_steps(prepared_ct: Path, tmp_path:
 PHASES = ("zero_shot", "final")
 
 
-@pytest.fixture
-def plain(nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run whose only process reads its media."""
-    out = tmp_path / "plain"
-    assert nano.here("run", out) == 0
-    return out
-
-
 def test_a_run_with_processes_that_read_gives_the_same(
-    plain: Path, nano: Nano, tmp_path: Path, curve: Curve, capsys: Capture, shown: Told
+    nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve, capsys: Capture, shown: Told
 ) -> None:
     out = tmp_path / "ahead"
     capsys.readouterr()
     said = shown(nano.here("run", out, "data.workers=2"))
     for phase in PHASES:
         answers = (out / phase / "predictions.jsonl").read_bytes()
-        assert answers == (plain / phase / "predictions.jsonl").read_bytes()
-        for run in (plain, out):
+        assert answers == (nano_run / phase / "predictions.jsonl").read_bytes()
+        for run in (nano_run, out):
             (share,) = curve(run, f"{phase}/waited_for_media")
             assert 0 < share < 1
         assert f"{phase.replace('_', '-')}: waited for media" in said
     for name in ("train/loss", "val/accuracy"):
-        assert curve(out, name) == curve(plain, name)
+        assert curve(out, name) == curve(nano_run, name)
 
 
 def test_the_time_of_reading_is_the_time_of_waiting(
@@ -273,7 +265,7 @@ def test_the_message_says_how_to_wait_less() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_all_processes_stops_the_run_and_resumes_exactly(
-    plain: Path, nano: Nano, tmp_path: Path, number: signal.Signals
+    nano_run: Path, nano: Nano, tmp_path: Path, number: signal.Signals
 ) -> None:
     out = tmp_path / "stopped"
     process = nano.process("run", out, "data.workers=2")
@@ -289,7 +281,7 @@ def test_a_signal_to_all_processes_stops_the_run_and_resumes_exactly(
         os.killpg(process.pid, 0)
     assert nano.here("run", out, "data.workers=2", extra=("--resume",)) == 0
     for phase in PHASES:
-        mine, its = (answers(run / phase) for run in (out, plain))
+        mine, its = (answers(run / phase) for run in (out, nano_run))
         assert mine.keys() == its.keys()
         for key, (text, logprobs) in mine.items():
             # What was left is read in other batches, whose padding moves the last digit of a float32 of 67, 8e-6.
