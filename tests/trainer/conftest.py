@@ -1,5 +1,6 @@
 """Fixtures that make runs of a tiny random model."""
 
+import io
 import json
 import os
 import signal
@@ -44,6 +45,13 @@ class Nano:
 
     def here(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> int:
         return main([*self.arguments(command, out, *overrides), *extra])
+
+    def said(self, command: str, out: Path, *overrides: str) -> str:
+        """Runs a command that has to succeed, for a fixture of a module, and returns what it printed."""
+        screen = io.StringIO()
+        with redirect_stdout(screen), redirect_stderr(screen):
+            assert self.here(command, out, *overrides) == 0, screen.getvalue()
+        return screen.getvalue()
 
     def process(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> Forked:
         """Starts the command in a forked process; without a launcher, which a signal to the group would not reach."""
@@ -92,8 +100,7 @@ def nano(prepared_tiny: Path) -> Nano:
 def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run, with what it printed in screen.txt beside it; whoever changes it takes a copy."""
     out = tmp_path_factory.mktemp("nano_run") / "run"
-    with (out.parent / "screen.txt").open("w") as screen, redirect_stdout(screen), redirect_stderr(screen):
-        assert Nano(prepared_tiny).here("run", out) == 0
+    out.with_name("screen.txt").write_text(Nano(prepared_tiny).said("run", out), "utf-8")
     return out
 
 
