@@ -65,3 +65,8 @@ def test_a_file_of_another_encoding_is_named(tmp_path: Path) -> None:
         yaml_file(tmp_path / "r.yaml")
     (tmp_path / "r.yaml").write_bytes("\ufeffa: Größe".encode())
     assert yaml_file(tmp_path / "r.yaml") == {"a": "Größe"}
+
+
+def test_a_text_that_was_read_before_gives_values_of_its_own() -> None:
+    yaml_text("a: [1]", where="r.yaml")["a"].append(2)
+    assert yaml_text("a: [1]", where="r.yaml") == {"a": [1]}

@@ -1,5 +1,6 @@
 """Fixtures that make runs of a tiny random model."""
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,13 @@ class Nano:
 
     def here(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> int:
         return main([*self.arguments(command, out, *overrides), *extra])
+
+    def said(self, command: str, out: Path, *overrides: str) -> str:
+        """Runs a command that has to succeed, for a fixture of a module, and returns what it printed."""
+        screen = io.StringIO()
+        with redirect_stdout(screen), redirect_stderr(screen):
+            assert self.here(command, out, *overrides) == 0, screen.getvalue()
+        return screen.getvalue()
 
     def process(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> Forked:
         """Starts the command in a forked process; without a launcher, which a signal to the group would not reach."""
@@ -85,6 +94,14 @@ class Nano:
 @pytest.fixture
 def nano(prepared_tiny: Path) -> Nano:
     return Nano(prepared_tiny)
+
+
+@pytest.fixture(scope="session")
+def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, with what it printed in screen.txt beside it; whoever changes it takes a copy."""
+    out = tmp_path_factory.mktemp("nano_run") / "run"
+    out.with_name("screen.txt").write_text(Nano(prepared_tiny).said("run", out), "utf-8")
+    return out
 
 
 Capture = pytest.CaptureFixture[str]

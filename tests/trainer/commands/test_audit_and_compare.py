@@ -1,6 +1,7 @@
 """Tests of `medtune audit`, `medtune run --seeds` and `medtune power` with a tiny random model."""
 
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -39,9 +40,11 @@ def audit_of(run: Path) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in written["rows"]}
 
 
-def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_path: Path, shown: Told) -> None:
-    out = tmp_path / "run"
-    assert f"{len(CHEAP)} rows" in shown(nano.here("run", out))
+def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(
+    nano: Nano, nano_run: Path, tmp_path: Path, shown: Told
+) -> None:
+    out = shutil.copytree(nano_run, tmp_path / "run")
+    assert f"{len(CHEAP)} rows" in nano_run.with_name("screen.txt").read_text("utf-8")
     cheap = audit_of(out)
     assert set(cheap) == CHEAP
     assert {row["phase"] for row in cheap.values()} == {"final", "no model"}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from medtune.trainer.commands.cli import COMMANDS, main
 from tests.benchmarks.vqa.own_data import pictures
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.weights.adapters.test_settings import BOMB
-from tests.trainer.conftest import QUICK, Capture, Nano
+from tests.soak import in_suites
+from tests.trainer.conftest import QUICK, Capture, Nano, Told
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 ALL_S = 10
@@ -156,8 +158,13 @@ def walked(tmp_path: Path, prepared_tiny: Path, capsys: Capture, monkeypatch: py
     return walk
 
 
-@pytest.mark.parametrize("how", ["relative", "absolute", "extends"])
-@pytest.mark.parametrize("kind", ["run", "export"])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    in_suites(
+        product(("run", "export"), ("relative", "absolute", "extends")),
+        plain=(("run", "relative"), ("export", "absolute"), ("run", "extends")),
+    ),
+)
 def test_no_command_runs_code_of_a_folder_that_it_reads(
     kind: str, how: str, run: Path, export: Path, tmp_path: Path, walked: Callable[[Path], dict[str, str]]
 ) -> None:
@@ -233,15 +240,20 @@ def test_escape_sequences_of_an_adapter_reach_no_page_and_no_terminal(
 
 
 @pytest.mark.parametrize("settings", [{"target_modules": BOMB}, {"rank_pattern": {BOMB: 4}}, {"exclude_modules": BOMB}])
-def test_expressions_of_an_adapter_and_of_a_recipe_do_not_hang(
-    settings: dict[str, object], adapter: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+def test_expressions_of_an_adapter_do_not_hang(
+    settings: dict[str, object], adapter: Path, prepared_tiny: Path, tmp_path: Path
 ) -> None:
     hostile = changed_adapter(adapter, tmp_path / "adapter", **settings)
     began = time.monotonic()
     assert Nano(prepared_tiny).here("eval", tmp_path / "out", f"model.adapter={hostile}", *LIKELIHOOD) in (0, 1)
-    assert Nano(prepared_tiny).here("run", tmp_path / "run", f"model.tuning.language.lora.targets='{BOMB}'") == 1
-    assert "model.tuning.language.lora.targets: " in capsys.readouterr().err
-    assert time.monotonic() - began < 2 * ALL_S
+    assert time.monotonic() - began < ALL_S
+
+
+def test_an_expression_of_a_recipe_does_not_hang(prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
+    began = time.monotonic()
+    status = Nano(prepared_tiny).here("run", tmp_path / "run", f"model.tuning.language.lora.targets='{BOMB}'")
+    assert "model.tuning.language.lora.targets: " in refused(status)
+    assert time.monotonic() - began < ALL_S
 
 
 def test_a_checkpoint_whose_template_never_ends_is_refused(
@@ -252,9 +264,8 @@ def test_a_checkpoint_whose_template_never_ends_is_refused(
     loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     (weights / "chat_template.jinja").write_text(loop)
     settings = ("model.name=auto", f"model.weights={weights}")
-    for command in ("eval", "train"):
-        assert Nano(prepared_tiny).here(command, tmp_path / command, *settings) == 1
-        assert "its chat template is not to be used: it does not end" in capsys.readouterr().err
+    assert Nano(prepared_tiny).here("eval", tmp_path / "eval", *settings) == 1
+    assert "its chat template is not to be used: it does not end" in capsys.readouterr().err
     assert main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", *QUICK, *settings]) == 1
     assert "its chat template is not to be used" in "".join(capsys.readouterr())
     index = weights / "model.safetensors.index.json"

@@ -1,6 +1,8 @@
 """Tests of `medtune judge`: verdicts on runs and files, the scores after it, and the agreement with a person."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example
-from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure
+from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving
 from tests.models.test_local_judge import VERDICT, write_tiny_judge
 from tests.trainer.commands.conftest import VARIABLE, free_questions, rubric
 from tests.trainer.conftest import Capture, Told, json_of
@@ -26,15 +28,23 @@ def official(shared_published: Path) -> tuple[Path, ...]:
     return tuple(shared_published / "prompts" / name for name in OFFICIAL)
 
 
+@pytest.fixture(scope="module")
+def answered(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A finished evaluation whose free answers are not judged yet, and whose server still answers."""
+    folder = tmp_path_factory.mktemp("answered")
+    with pytest.MonkeyPatch.context() as patch, serving() as server:
+        patch.setenv(VARIABLE, KEY)
+        server.reply = lambda body: completion("A")
+        endpoint = {"base_url": server.base_url, "model": "answerer", "key_env": VARIABLE, "cache": folder / "cache"}
+        settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
+        settings += ["data.benchmark=rexsonovqa", f"data.root={clips}", "log.wandb=disabled", "eval.conditions=[image]"]
+        assert main(["eval", "endpoint_fetal_gauge", "--out", str(folder / "run"), "--set", *settings]) == 0
+        yield folder / "run"
+
+
 @pytest.fixture
-def run(chat: ChatServer, clips: Path, judge_file: Path, tmp_path: Path) -> Path:
-    """A finished evaluation whose free answers are not judged yet."""
-    out = tmp_path / "run"
-    endpoint = {"base_url": chat.base_url, "model": "answerer", "key_env": VARIABLE, "cache": tmp_path / "cache"}
-    settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
-    settings += ["data.benchmark=rexsonovqa", f"data.root={clips}", "log.wandb=disabled", "eval.conditions=[image]"]
-    assert main(["eval", "endpoint_fetal_gauge", "--out", str(out), "--set", *settings]) == 0
-    return out
+def run(answered: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(answered, tmp_path / "run")
 
 
 def test_run_is_judged_and_scored_again(
@@ -265,7 +275,7 @@ def test_settings_of_no_judge(
     run: Path, judge_file: Path, overrides: list[str], message: str, chat: ChatServer, refused: Told
 ) -> None:
     assert message in refused(main(["judge", str(run), "--judge", str(judge_file), "--set", *overrides]))
-    assert all(body["model"] == "answerer" for body in chat.bodies)
+    assert chat.bodies == []
 
 
 def test_what_cannot_be_judged(

@@ -294,10 +294,18 @@ ON_REAL_SETS = {"busi", "fetal_gauge"}
 """What tests/trainer/experiment/test_public_sets.py takes the same way."""
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow) if name == "fetal_sweep" else name
-    for name in catalog.names(catalog.BENCHMARKS) if name not in ON_REAL_SETS
-])  # fmt: skip
+OF_EACH_KIND = ("ctlesionvqa", "iu_xray", "pmc_vqa", "rexsonovqa", "vqa")
+"""Volumes, reports, choices alone, clips with free answers, and questions of one's own."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    in_suites(
+        [name for name in catalog.names(catalog.BENCHMARKS) if name not in ON_REAL_SETS],
+        plain=OF_EACH_KIND,
+        slow=("fetal_sweep", "u2_bench"),
+    ),
+)
 def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None:
     """With the example of every other benchmark: each number, table and note of the scores is the same."""
     known = catalog.names(catalog.SOURCES)

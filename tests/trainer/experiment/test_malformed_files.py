@@ -20,7 +20,7 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     """A run, and its export beside it."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert Nano(prepared_tiny).here("run", out, *SHORT) == 0
-    assert main(["export", str(out), "--out", str(out.with_name("export"))]) == 0
+    assert main(["export", str(out), "--out", str(out.with_name("export")), "--no-proof"]) == 0
     return out
 
 

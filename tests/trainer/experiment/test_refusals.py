@@ -98,27 +98,27 @@ def _no_space(*args: object, **kwargs: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_checkpoint_of_another_rank_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
-    assert nano.here("train", tmp_path / "run", "train.max_steps=1") == 0
-    weights = tmp_path / "run" / "checkpoints" / "last.safetensors"
-    other = ("model.tuning.language.lora.r=2", f"model.checkpoint={weights}")
-    assert "was it trained with another rank?" in refused(nano.here("eval", tmp_path / "other", *other))
+@pytest.fixture(scope="module")
+def weights(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of one step."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    assert Nano(prepared_tiny).here("train", out, "train.max_steps=1", "eval.val_questions=2") == 0
+    return out / "checkpoints" / "last.safetensors"
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
         ("model.name=nano_qwen25vl", "trained weights of the model nano_pocket, but model.name is nano_qwen25vl"),
+        ("model.tuning.language.lora.r=2", "was it trained with another rank?"),
         ("model.tuning.language.lora.alpha=16", '"init": "default"}} there, {"language": {"alpha": 16.0'),
         ("model.tuning.language.mode=frozen", "there, {} here"),
         ("model.tuning.projector.mode=frozen", "not known ['projector."),
     ],
 )
 def test_checkpoint_of_another_model_is_refused(
-    nano: Nano, tmp_path: Path, refused: Told, other: str, message: str
+    nano: Nano, weights: Path, tmp_path: Path, refused: Told, other: str, message: str
 ) -> None:
-    assert nano.here("train", tmp_path / "run", "train.max_steps=1") == 0
-    weights = tmp_path / "run" / "checkpoints" / "last.safetensors"
     said = refused(nano.here("eval", tmp_path / "other", other, f"model.checkpoint={weights}"))
     assert str(weights) in said
     assert message in said

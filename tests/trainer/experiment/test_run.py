@@ -7,7 +7,6 @@ import re
 import signal
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,17 +31,9 @@ from tests.eval.free_answers import phase as waiting
 from tests.trainer.conftest import Capture, Curve, Nano, json_of, same_weights, weights_apart
 
 
-@pytest.fixture(scope="module")
-def whole_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("whole") / "run"
-    with (out.parent / "screen.txt").open("w") as screen, redirect_stdout(screen), redirect_stderr(screen):
-        assert Nano(prepared_tiny).here("run", out) == 0
-    return out
-
-
-def test_the_screen_says_what_happens_and_nothing_else(whole_run: Path) -> None:
+def test_the_screen_says_what_happens_and_nothing_else(nano_run: Path) -> None:
     """Without a terminal: plain lines, in the order of the phases, and no word of a library."""
-    said = (whole_run.parent / "screen.txt").read_text()
+    said = (nano_run.parent / "screen.txt").read_text()
     expected = [
         r"run folder: .*/run\n",
         r"nano_busi_lora: zero-shot evaluation, 4 steps of training, the same evaluation again, the gain\n",
@@ -60,8 +51,8 @@ def test_the_screen_says_what_happens_and_nothing_else(whole_run: Path) -> None:
     assert not re.search(r"\r|Tip|Epoch|available|deprecated|Loading weights|Warning|anonymous", said)
 
 
-def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None:
-    results = json_of(whole_run / "results.json")
+def test_run_folder_is_as_designed(nano_run: Path, prepared_tiny: Path) -> None:
+    results = json_of(nano_run / "results.json")
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano_pocket"
     assert results["primary"] == {"name": "accuracy", "higher_is_better": True, "level_name": "accuracy"}
@@ -76,9 +67,9 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
         assert set(results["phases"][phase]["by"]) >= {"task", "box_size"}
         assert results["phases"][phase]["metrics"]["image"].keys() >= {"likelihood", "robust", "strict"}
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
-            assert (whole_run / phase / file).is_file()
+            assert (nano_run / phase / file).is_file()
         label = {"provenance": "reconstruction", "prompts": "ours", "stands_for_patient": "image"}
-        written = json_of(whole_run / phase / "scores.json")
+        written = json_of(nano_run / phase / "scores.json")
         assert written == label | results["phases"][phase] | {"interval_method": METHOD}
     gain = results["gain"]
     assert gain["n"] == 9
@@ -86,11 +77,11 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     assert sum(gain["counts"].values()) == 9
     assert 0 < gain["permutation_p"] <= 1
     assert results["patient_unit"].startswith("one image stands for one patient")
-    assert read_recipe(str(whole_run / "recipe.yaml")).train.max_steps == 4
-    environment = json_of(whole_run / "environment.json")
+    assert read_recipe(str(nano_run / "recipe.yaml")).train.max_steps == 4
+    environment = json_of(nano_run / "environment.json")
     assert environment["packages"]["torch"]
     assert environment["data_hash"] == json_of(prepared_tiny / "manifest.json")["data_hash"]
-    assert {"vision", "projector", "language"} == set(json_of(whole_run / "weights.json"))
+    assert {"vision", "projector", "language"} == set(json_of(nano_run / "weights.json"))
 
 
 @pytest.mark.slow
@@ -101,12 +92,12 @@ def test_all_conditions_are_asked_at_the_phases_that_a_recipe_names(nano: Nano, 
         assert (found["overall"]["baselines"]["text_only"] is not None) == (phase == "zero_shot")
 
 
-def test_loss_and_metric_curves_are_logged(whole_run: Path, curve: Curve) -> None:
-    assert len(curve(whole_run, "train/loss")) == 4
-    assert len(curve(whole_run, "val/accuracy")) == 2
-    assert len(curve(whole_run, "zero_shot/accuracy")) == 1
-    assert len(curve(whole_run, "final/accuracy")) == 1
-    rates = curve(whole_run, "train/lr_language")
+def test_loss_and_metric_curves_are_logged(nano_run: Path, curve: Curve) -> None:
+    assert len(curve(nano_run, "train/loss")) == 4
+    assert len(curve(nano_run, "val/accuracy")) == 2
+    assert len(curve(nano_run, "zero_shot/accuracy")) == 1
+    assert len(curve(nano_run, "final/accuracy")) == 1
+    rates = curve(nano_run, "train/lr_language")
     assert rates[-1] == 0
     assert all(rate > 0 for rate in rates[:-1])
 
@@ -129,31 +120,31 @@ def test_what_is_frequent_in_train_is_counted_once_for_all_validations(
     assert counted == [0]
 
 
-def test_final_is_what_the_best_checkpoint_answers(whole_run: Path, nano: Nano, tmp_path: Path) -> None:
-    best = whole_run / "checkpoints" / "best.safetensors"
+def test_final_is_what_the_best_checkpoint_answers(nano_run: Path, nano: Nano, tmp_path: Path) -> None:
+    best = nano_run / "checkpoints" / "best.safetensors"
     assert all("lora" in name or name.startswith("projector") for name in load_file(best))
     again = tmp_path / "again"
     assert nano.here("eval", again, f"model.checkpoint={best}") == 0
     assert (again / "final" / "predictions.jsonl").read_bytes() == (
-        whole_run / "final" / "predictions.jsonl"
+        nano_run / "final" / "predictions.jsonl"
     ).read_bytes()
-    final = json_of(whole_run / "results.json")["phases"]["final"]
+    final = json_of(nano_run / "results.json")["phases"]["final"]
     assert json_of(again / "results.json")["phases"]["final"] == final
 
 
-def test_two_runs_with_one_seed_are_bit_identical(whole_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
+def test_two_runs_with_one_seed_are_bit_identical(nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
     second = tmp_path / "second"
     assert nano.here("run", second) == 0
-    assert curve(second, "train/loss") == curve(whole_run, "train/loss")
+    assert curve(second, "train/loss") == curve(nano_run, "train/loss")
     for phase in ("zero_shot", "final"):
-        one, two = (run / phase / "predictions.jsonl" for run in (whole_run, second))
+        one, two = (run / phase / "predictions.jsonl" for run in (nano_run, second))
         assert one.read_bytes() == two.read_bytes()
 
 
-def test_another_seed_is_another_run(whole_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
+def test_another_seed_is_another_run(nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
     other = tmp_path / "other"
     assert nano.here("train", other, "train.seed=1") == 0
-    assert curve(other, "train/loss") != curve(whole_run, "train/loss")
+    assert curve(other, "train/loss") != curve(nano_run, "train/loss")
 
 
 def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from medtune.trainer.launch import imports
 from medtune.trainer.launch.imports import importing, keep_imported
 
 UNUSED = ("datasets", "lightning", "matplotlib", "monai", "pandas", "scipy.signal", "sklearn", "torchmetrics")
@@ -53,8 +54,8 @@ def test_an_import_that_fails_leaves_the_search_as_it_was() -> None:
 def test_only_a_process_of_one_command_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[str] = []
     monkeypatch.setattr(gc, "freeze", lambda: kept.append("once"))
-    for frozen, expected in ((0, []), (9, ["once"])):
-        monkeypatch.setattr(gc, "get_freeze_count", lambda frozen=frozen: frozen)
+    for of_one_command, expected in ((False, []), (True, ["once"])):
+        monkeypatch.setattr(imports, "_of_one_command", of_one_command)
         keep_imported.cache_clear()
         keep_imported()
         keep_imported()

@@ -111,6 +111,13 @@ def test_mistakes_are_named(tmp_path: Path, override: str, message: str) -> None
         read_recipe(_write(tmp_path, "a.yaml", PLAIN), [override])
 
 
+def test_a_value_that_was_read_as_another_type_is_refused_all_the_same() -> None:
+    read_recipe("nano_busi_lora", ["train.seed=1", "data.cache=true"])
+    for setting in ("train.seed=true", "train.seed=1.0", "data.cache=1"):
+        with pytest.raises(ValueError, match="it must be"):
+            read_recipe("nano_busi_lora", [setting])
+
+
 def test_missing_key_and_broken_yaml(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_steps"):
         read_recipe(_write(tmp_path, "a.yaml", PLAIN.replace("max_steps: 7", "seed: 1")))

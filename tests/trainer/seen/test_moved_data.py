@@ -9,7 +9,7 @@ import pytest
 
 from medtune.data.prepared.find import found_data
 from medtune.trainer.commands.cli import main
-from tests.trainer.conftest import Capture, Nano, Told
+from tests.trainer.conftest import Capture, Told
 
 
 def prepared(folder: Path, data_hash: str) -> Path:
@@ -34,13 +34,6 @@ def test_data_are_found_as_named_above_the_run_and_beside_it(tmp_path: Path, mon
     assert found_data(Path("prepared/x"), run=run, data_hash="a", questions=above) == above
     shutil.rmtree(beside)
     assert found_data(Path("prepared/x"), run=run, data_hash="a") == above
-
-
-@pytest.fixture(scope="module")
-def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("run") / "run"
-    assert Nano(prepared_tiny).here("run", out) == 0
-    return out
 
 
 @pytest.fixture

@@ -51,12 +51,27 @@ def _unfinished(out: Path) -> None:
     shutil.rmtree(out / "final")
 
 
+@pytest.fixture(scope="module")
+def broken_off(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with prepared images, tiny, and a run on them without its end."""
+    folder = tmp_path_factory.mktemp("broken_off")
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=folder / "tiny", seed=0)
+    assert _run("run", folder / "run", folder / "tiny") == 0
+    _unfinished(folder / "run")
+    return folder
+
+
+@pytest.fixture
+def begun(broken_off: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The prepared folder and the run, to be changed."""
+    shutil.copytree(broken_off, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "tiny", tmp_path / "run"
+
+
 def test_data_that_were_prepared_anew_are_refused_with_what_changed(
-    data: Callable[[str, int], Path], tmp_path: Path, refused: Told
+    begun: tuple[Path, Path], data: Callable[[str, int], Path], refused: Told
 ) -> None:
-    root, out = data("tiny", 0), tmp_path / "run"
-    assert _run("run", out, root) == 0
-    _unfinished(out)
+    root, out = begun
     data("tiny", 1)
     said = refused(_run("run", out, root, extra=("--resume",)))
     assert "data.root: data hash" in said
@@ -66,12 +81,10 @@ def test_data_that_were_prepared_anew_are_refused_with_what_changed(
 
 
 def test_accepted_data_are_named_in_every_output(
-    data: Callable[[str, int], Path], tmp_path: Path, capsys: Capture
+    begun: tuple[Path, Path], data: Callable[[str, int], Path], capsys: Capture
 ) -> None:
-    root, out = data("tiny", 0), tmp_path / "run"
-    assert _run("run", out, root) == 0
+    root, out = begun
     learnt = {q.patient_id for q in open_prepared(root).questions("train")}
-    _unfinished(out)
     data("tiny", 1)
     asked = {q.patient_id for q in open_prepared(root).questions("test")}
     assert _run("run", out, root, extra=("--resume", "--accept-changed-data")) == 0
@@ -110,12 +123,8 @@ def test_a_changed_training_set_of_a_mixture_is_refused(
     assert "seed 0 before and 5 now" in said
 
 
-def test_edited_tables_are_refused_though_the_manifest_says_the_same(
-    data: Callable[[str, int], Path], tmp_path: Path, refused: Told
-) -> None:
-    root, out = data("tiny", 0), tmp_path / "run"
-    assert _run("run", out, root) == 0
-    _unfinished(out)
+def test_edited_tables_are_refused_though_the_manifest_says_the_same(begun: tuple[Path, Path], refused: Told) -> None:
+    root, out = begun
     questions = list(read_questions(map_table(root / "questions.arrow")))
     questions[0] = replace(questions[0], answer=questions[1].answer, text="another question")
     manifest = read_manifest(root)

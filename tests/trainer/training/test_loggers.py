@@ -38,15 +38,15 @@ TASKS = ("diagnosis", "lesion_localisation", "red_box_grounding")
 
 
 @pytest.fixture(scope="module")
-def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def logged_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wandb") / "run"
     Nano(prepared_tiny).finished("run", out, "log.wandb=offline", "log.images=always")
     return out
 
 
 @pytest.fixture(scope="module")
-def offline(nano_run: Path) -> OfflineRun:
-    return OfflineRun(nano_run)
+def offline(logged_run: Path) -> OfflineRun:
+    return OfflineRun(logged_run)
 
 
 def test_curves_are_logged_by_stage_and_by_task(offline: OfflineRun) -> None:
@@ -91,8 +91,8 @@ def test_trainable_groups_are_a_table(offline: OfflineRun) -> None:
     ]
 
 
-def test_paper_tables_and_every_metric_are_tables(offline: OfflineRun, nano_run: Path) -> None:
-    scores = json_of(nano_run / "final" / "scores.json")
+def test_paper_tables_and_every_metric_are_tables(offline: OfflineRun, logged_run: Path) -> None:
+    scores = json_of(logged_run / "final" / "scores.json")
     rows = offline.table("final/tables/every metric")["data"]
     assert {(condition, parser, name): value for condition, parser, name, value, *_ in rows} == {
         (condition, parser, name): score["value"]
@@ -106,7 +106,7 @@ def test_paper_tables_and_every_metric_are_tables(offline: OfflineRun, nano_run:
 
 
 def test_cases_have_probabilities_replies_and_drawn_boxes(
-    offline: OfflineRun, nano_run: Path, prepared_tiny: Path
+    offline: OfflineRun, logged_run: Path, prepared_tiny: Path
 ) -> None:
     table = offline.table("final/cases")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
@@ -119,7 +119,7 @@ def test_cases_have_probabilities_replies_and_drawn_boxes(
         assert row["right"] == (row["read"] == row["answer"])
         assert isinstance(row["reply"], str)
     files = offline.artifact_files()
-    assert all(path.is_relative_to(nano_run) for path in files.values())
+    assert all(path.is_relative_to(logged_run) for path in files.values())
     images = [path for name, path in files.items() if name.startswith("media/images/")]
     assert len({path.read_bytes() for path in images}) == len({question.media_id for question in questions.values()})
     pictures = [PIL.Image.open(path) for path in images]
@@ -132,10 +132,10 @@ def test_cases_have_probabilities_replies_and_drawn_boxes(
 
 @pytest.mark.parametrize("phase", ["zero_shot", "final"])
 @pytest.mark.parametrize("task", TASKS)
-def test_each_task_has_its_confusion(offline: OfflineRun, nano_run: Path, phase: str, task: str) -> None:
+def test_each_task_has_its_confusion(offline: OfflineRun, logged_run: Path, phase: str, task: str) -> None:
     table = offline.table(f"task={task}/{phase}/confusion_table")
     counts = {(truth, read): n for truth, read, n in table["data"]}
-    scores = json_of(nano_run / phase / "scores.json")["by"]["task"][task]
+    scores = json_of(logged_run / phase / "scores.json")["by"]["task"][task]
     assert sum(counts.values()) == scores["n"]
     assert sum(n for (truth, read), n in counts.items() if truth == read) == pytest.approx(
         scores["value"] * scores["n"]
@@ -144,8 +144,8 @@ def test_each_task_has_its_confusion(offline: OfflineRun, nano_run: Path, phase:
     assert chart["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
 
 
-def test_summary_has_the_gain(offline: OfflineRun, nano_run: Path) -> None:
-    results = json_of(nano_run / "results.json")
+def test_summary_has_the_gain(offline: OfflineRun, logged_run: Path) -> None:
+    results = json_of(logged_run / "results.json")
     gain, summary = results["gain"], offline.summary()
     assert summary["zero_shot"] == results["phases"]["zero_shot"]["overall"]["value"]
     assert summary["final"] == results["phases"]["final"]["overall"]["value"]

@@ -27,8 +27,9 @@ SECOND = ("train.max_steps=6", "train.batch_size=2", "model.tuning.projector.lr=
 
 @pytest.fixture(scope="module")
 def staged(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two stages; screen.txt beside it holds what it said."""
     out = tmp_path_factory.mktemp("staged") / "run"
-    Nano(prepared_tiny).finished("run", out, *STAGED)
+    out.with_name("screen.txt").write_text(Nano(prepared_tiny).said("run", out, *STAGED), "utf-8")
     return out
 
 
@@ -71,8 +72,8 @@ def test_each_stage_has_its_curve_and_its_rates(staged: Path, curve: Curve) -> N
     assert len(curve(staged, "val/accuracy")) == 2 + 3
 
 
-def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, shown: Told) -> None:
-    said = shown(nano.here("train", tmp_path / "run", *STAGED))
+def test_group_table_of_each_stage_is_printed(staged: Path) -> None:
+    said = staged.with_name("screen.txt").read_text("utf-8")
     first, second = said.index("stage 1, alignment: steps 1 to 4"), said.index("stage 2, instruction: steps 5 to 10")
     assert "language    frozen" in said[first:second]
     assert "language    lora" in said[second:]
