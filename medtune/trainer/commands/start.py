@@ -119,7 +119,7 @@ def _as_rank(
         from medtune.trainer.runs.run_folder import RunFolder
 
         import_parts(recipe)
-    keep_imported()
+        keep_imported()
 
     folders: list[Path] = []
 

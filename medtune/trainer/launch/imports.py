@@ -36,14 +36,17 @@ def importing_for_good() -> Iterator[None]:
     """
     with importing():
         yield
-    gc.freeze()
+        gc.freeze()
     # At the end everything is let go: triton's library would complain of what is still there.
     atexit.register(gc.unfreeze)
 
 
 @functools.cache
 def keep_imported() -> None:
-    """Lets later searches pass over what is there now, once, in a process that began with `importing_for_good`."""
+    """Lets later searches pass over what is there now, once, in a process that began with `importing_for_good`.
+
+    It belongs inside of `importing`, behind which a search through all that is new comes at once.
+    """
     if gc.get_freeze_count():
         gc.freeze()
 
