@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from medtune.data import catalog
 
 if TYPE_CHECKING:
-    from medtune.trainer.recipe.schema import Recipe
+    from medtune.trainer.recipe.schema import LogBlock, Recipe
 
 
 @contextlib.contextmanager
@@ -49,6 +49,18 @@ def keep_imported() -> None:
     """
     if gc.get_freeze_count():
         gc.freeze()
+
+
+def import_dashboard(block: "LogBlock") -> None:
+    """Imports what W&B begins a run with, before torch and all else.
+
+    Pydantic looks for the source of each of W&B's classes in all modules that there are: 0.7 CPU s behind torch,
+    transformers and Lightning, 0.1 before them.
+    """
+    if block.wandb != "disabled":
+        # What lacks W&B is refused where it is used, with the field of the recipe.
+        with contextlib.suppress(ImportError):
+            import wandb.sdk.launch  # noqa: F401
 
 
 def import_parts(recipe: "Recipe") -> None:
