@@ -20,7 +20,7 @@ from medtune.trainer.commands.arguments import (
     positive,
 )
 from medtune.trainer.launch.held import held, refuse_held
-from medtune.trainer.launch.imports import import_parts, importing, keep_imported
+from medtune.trainer.launch.imports import import_dashboard, import_parts, importing, keep_imported
 from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
@@ -112,6 +112,8 @@ def _as_rank(
 ) -> int:
     # These imports load torch and Lightning, which a process that only submits a job does not need.
     with importing():
+        if started.rank == 0:
+            import_dashboard(recipe.log)
         from medtune.trainer.devices.ranks import left_as_found
         from medtune.trainer.experiment import run
         from medtune.trainer.experiment.experiment import open_experiment
@@ -119,7 +121,7 @@ def _as_rank(
         from medtune.trainer.runs.run_folder import RunFolder
 
         import_parts(recipe)
-    keep_imported()
+        keep_imported()
 
     folders: list[Path] = []
 

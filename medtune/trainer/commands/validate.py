@@ -74,7 +74,7 @@ def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> i
     recipe = read_recipe(options.recipe, options.overrides)
     with importing():
         import_parts(recipe)
-    keep_imported()
+        keep_imported()
     return validate(recipe, weights=not options.no_weights, devices=options.devices, tokens=options.tokens)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from medtune.data import catalog
 
 if TYPE_CHECKING:
-    from medtune.trainer.recipe.schema import Recipe
+    from medtune.trainer.recipe.schema import LogBlock, Recipe
 
 
 _of_one_command = False
@@ -42,16 +42,31 @@ def importing_for_good() -> Iterator[None]:
     _of_one_command = True
     with importing():
         yield
-    gc.freeze()
+        gc.freeze()
     # At the end everything is let go: triton's library would complain of what is still there.
     atexit.register(gc.unfreeze)
 
 
 @functools.cache
 def keep_imported() -> None:
-    """Lets later searches pass over what is there now, once, in a process that began with `importing_for_good`."""
+    """Lets later searches pass over what is there now, once, in a process that began with `importing_for_good`.
+
+    It belongs inside of `importing`, behind which a search through all that is new comes at once.
+    """
     if _of_one_command:
         gc.freeze()
+
+
+def import_dashboard(block: "LogBlock") -> None:
+    """Imports what W&B begins a run with, before torch and all else.
+
+    Pydantic looks for the source of each of W&B's classes in all modules that there are: 0.7 CPU s behind torch,
+    transformers and Lightning, 0.1 before them.
+    """
+    if block.wandb != "disabled":
+        # What lacks W&B is refused where it is used, with the field of the recipe.
+        with contextlib.suppress(ImportError):
+            import wandb.sdk.launch  # noqa: F401
 
 
 def import_parts(recipe: "Recipe") -> None:

@@ -347,9 +347,15 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str,
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
     # Errors and figures about W&B itself are sent at the end of the process, which waits for them, a dead network too.
     os.environ["WANDB_ERROR_REPORTING"] = "false"
-    # The metadata that W&B collects by itself name host, user, folders and the command line. environment.json holds
-    # what a reader needs.
-    private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
+    # The metadata that W&B collects by itself name host, user, folders, the command line and all that is installed.
+    # environment.json holds what a reader needs.
+    private = {
+        "x_disable_meta": True,
+        "x_save_requirements": False,
+        "disable_git": True,
+        "disable_code": True,
+        "host": "",
+    }
     return {
         "project": block.project,
         "name": f"{recipe_name} {root.name}",

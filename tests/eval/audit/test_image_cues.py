@@ -113,6 +113,14 @@ def test_a_histogram_is_that_of_the_image_without_its_boxes(tmp_path: Path) -> N
     assert histogram[32:].tolist() == pytest.approx([128 / 255, 0.0])
 
 
+def test_each_grey_value_is_in_the_bin_that_numpy_puts_it_into(tmp_path: Path) -> None:
+    greys = np.repeat(np.arange(256), np.arange(256) % 7 + 1).astype(np.uint8)
+    PIL.Image.fromarray(greys[None]).save(tmp_path / "greys.png")
+    histogram = grey_histograms([MediaGroup("m0", (MediaRef(tmp_path / "greys.png"),), ())])["m0"]
+    counts, _ = np.histogram(greys / 255, bins=32, range=(0, 1))
+    assert histogram[:32].tolist() == (counts / greys.size).astype(np.float32).tolist()
+
+
 def test_what_is_read_once_for_thumbnails_and_histograms_is_as_if_read_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """What commands import, and that the search for garbage passes over it, told by new processes of Python."""
 
+import atexit
 import gc
 import importlib
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.launch import imports
-from medtune.trainer.launch.imports import importing, keep_imported
+from medtune.trainer.launch.imports import importing, importing_for_good, keep_imported
 
 UNUSED = ("datasets", "lightning", "matplotlib", "monai", "pandas", "scipy.signal", "sklearn", "torchmetrics")
 """What trains, logs, audits or reads other files: a recipe is checked without it."""
@@ -34,6 +35,15 @@ def test_validate_imports_nothing_that_only_a_run_takes(prepared_tiny: Path) -> 
     assert told_by(words, told) == "0 [] True True"
 
 
+@pytest.mark.slow
+def test_a_run_imports_the_dashboard_before_torch() -> None:
+    """And all that it imports is kept from the search, though this run ends at once: it has no data."""
+    words = ["run", "nano_busi_lora", "--set", "data.root=nowhere", "log.wandb=offline"]
+    order = "list(sys.modules).index('wandb.sdk.launch') < list(sys.modules).index('torch')"
+    told = f"{order}, gc.get_freeze_count() > 250_000"
+    assert told_by(words, told) == "1 True True"
+
+
 def test_a_command_looks_for_garbage_while_it_works() -> None:
     assert told_by(["list", "recipes"], "gc.isenabled(), gc.get_freeze_count() > 0") == "0 True True"
 
@@ -49,6 +59,17 @@ def test_an_import_that_fails_leaves_the_search_as_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_was_imported_is_kept_from_the_search_before_it_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[bool] = []
+    monkeypatch.setattr(imports, "_of_one_command", False)
+    monkeypatch.setattr(gc, "freeze", lambda: searches.append(gc.isenabled()))
+    monkeypatch.setattr(atexit, "register", lambda function: function)
+    with importing_for_good():
+        pass
+    assert searches == [False]
+    assert gc.isenabled()
 
 
 def test_only_a_process_of_one_command_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

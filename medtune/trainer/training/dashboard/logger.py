@@ -5,6 +5,7 @@ names, the command line, and code. Pictures and free texts of single cases are s
 `log.images` is "always". Scores by the columns of a user's own data are sent where `log.facets` names these.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,6 +129,7 @@ class Dashboard(WandbLogger):
         self._defined: set[str] = set()
         self._groups: list[list[object]] = []
         self._draws: list[list[object]] = []
+        self._pictures: dict[tuple[str, tuple[int, int], bytes], Any] = {}
         self.unsent: Path | None = None  # The folder of an online run whose end W&B did not take; None where it did.
 
     @property
@@ -192,7 +194,7 @@ class Dashboard(WandbLogger):
         )
         place = cases.COLUMNS.index("image")
         for row in rows:
-            row[place] = None if row[place] is None else wandb.Image(row[place])
+            row[place] = None if row[place] is None else self._encoded(row[place])
         panels: dict[str, Any] = {f"{name}/cases": wandb.Table(columns=[*cases.COLUMNS], data=rows)}
         # The tables of own data list labels and questions of the user's, that of metrics alone does not.
         own = () if self._benchmark.any_facet and self._facets.names is not None else scores.tables
@@ -212,6 +214,15 @@ class Dashboard(WandbLogger):
         self.experiment.log({**panels, STEP: step})
         shown = f"{len(rows)} of {len(scores.rows)} questions, evenly over the tasks"
         self.experiment.config.update({"cases_shown": {name: shown}}, allow_val_change=True)
+
+    def _encoded(self, picture: Any) -> Any:
+        """Returns W&B's picture; several questions of several phases show the same one, which is encoded once."""
+        import wandb
+
+        key = picture.mode, picture.size, hashlib.sha256(picture.tobytes()).digest()
+        if key not in self._pictures:
+            self._pictures[key] = wandb.Image(picture)
+        return self._pictures[key]
 
     @rank_zero_only
     def show_draws(self, draws: Sequence[ShownDraw], *, step: int) -> None:
