@@ -43,7 +43,6 @@ class WantedVolumes(NamedTuple):
 
     @property
     def volumes(self) -> int:
-        """The number of entries."""
         return sum(map(len, self.scans))
 
     def entry_bytes(self, scans: Sequence[Sequence[MediaRef]]) -> float:
@@ -143,8 +142,6 @@ def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
 
 
 class Filled(NamedTuple):
-    """What came of filling a cache."""
-
     made: int
     there: int
     broken: tuple[tuple[Path, str], ...]  # The scans of which there is no entry, and why, in the order of the data.

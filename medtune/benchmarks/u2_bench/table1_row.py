@@ -95,7 +95,6 @@ def mean_by_set(parsed: Sequence[ParsedReply], value: Callable[[Sequence[ParsedR
 
 
 def by_set(parsed: Sequence[ParsedReply]) -> dict[str, list[ParsedReply]]:
-    """Returns the rows by data set."""
     found: dict[str, list[ParsedReply]] = {}
     for each in parsed:
         found.setdefault(each.question.facets["dataset"], []).append(each)

@@ -92,7 +92,6 @@ class Prepared:
 
     @property
     def has_turns(self) -> bool:
-        """Whether there are questions with earlier turns."""
         return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:

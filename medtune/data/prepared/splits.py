@@ -323,11 +323,9 @@ class _Facts(NamedTuple):
     labels: list[str]
 
     def of(self, split: Split) -> "_Facts":
-        """Returns the facts of the questions of a split."""
         return self.where([own == split for own in self.splits])
 
     def where(self, chosen: Sequence[bool]) -> "_Facts":
-        """Returns the facts of some of the questions."""
         media, patients, labels = (
             list(compress(column, chosen)) for column in (self.media, self.patients, self.labels)
         )

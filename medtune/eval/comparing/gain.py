@@ -69,8 +69,6 @@ class LevelGain:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain between two phases."""
-
     overall: LevelGain
     # The gain by facet and level, without levels that have no question with a score in both phases.
     by: Mapping[str, Mapping[str, LevelGain]]

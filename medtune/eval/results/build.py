@@ -109,7 +109,6 @@ def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows |
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
-    """Returns the content of audit.json."""
     return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse, interval_method=METHOD)
 
 

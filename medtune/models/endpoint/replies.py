@@ -231,7 +231,6 @@ class ReplyCache:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
     def put(self, digest: str, reply: Reply) -> None:
-        """Writes the reply to the request with this hash."""
         path = self._path(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         held = {

@@ -25,8 +25,6 @@ B, LENGTHS = ".lora_B.", ".lora_magnitude_vector."
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """One line of the table of trainable parts."""
-
     part: str
     mode: Mode
     lr: float | None  # Peak learning rate; None where the part is frozen.

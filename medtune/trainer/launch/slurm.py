@@ -191,8 +191,6 @@ def _started_at(process: int) -> str:
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What --slurm asks for."""
-
     nodes: int
     devices: int | None  # The number of processes on each machine; None leaves it to the recipe.
     gpus: int | None  # The number of GPUs on each machine; None asks for none.

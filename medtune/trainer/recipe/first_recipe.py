@@ -99,8 +99,6 @@ def _facts(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A line of the recipe."""
-
     key: str
     value: str  # Its value as YAML; "" where lines that are further to the right follow.
     why: str  # The comment: what the field does, and why it has this value.

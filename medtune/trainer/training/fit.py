@@ -203,7 +203,6 @@ class StartedEnvironment(ClusterEnvironment):
         return self._started.local_rank
 
     def node_rank(self) -> int:
-        """The number of the machine."""
         return self._started.node_rank
 
 

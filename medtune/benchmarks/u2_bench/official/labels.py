@@ -226,7 +226,6 @@ class Value:
 
     @property
     def is_used(self) -> bool:
-        """Whether the row enters the scores."""
         return self.truth is not None
 
 

@@ -101,7 +101,6 @@ _SIZES = (
 
 
 def family() -> Family:
-    """Returns the family."""
     return Family(
         model_types=(LlavaVideoConfig.model_type,),
         wiring=in_sequence(

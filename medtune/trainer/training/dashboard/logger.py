@@ -169,7 +169,6 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def show_parts(self, rows: Sequence[PartRow], *, stage: int) -> None:
-        """Logs the table of trainable parts of a stage."""
         import wandb
 
         columns = ["stage", "part", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits",

@@ -73,8 +73,6 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a training is evaluated on."""
-
     experiment: Experiment
     validation: EvaluatedSplit  # The questions of each validation.
     # The number of optimizer steps before this training, which folders and logs count too.

@@ -198,8 +198,6 @@ def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool =
 
 
 class SimulatedPatient(NamedTuple):
-    """What decides a simulated patient."""
-
     found: Findings
     build: Build
     seed: int

@@ -74,8 +74,6 @@ Findings = Mapping[Site, OrganLesions | None]
 
 @dataclass(frozen=True)
 class Lesion:
-    """One lesion in the grid."""
-
     site: Site
     place: str
     solid: Ball
@@ -110,7 +108,6 @@ class Lesion:
 
     @property
     def volume_cm3(self) -> float:
-        """The volume of the filled voxels."""
         return float(self.drawn.filled().sum()) * SPACING_MM**3 / 1000
 
 
