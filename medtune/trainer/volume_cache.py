@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.grouping import grouped
 from medtune.data.media.volumes.cache import Entry, VolumeCache
 from medtune.data.media.volumes.read import volume_grid
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
@@ -65,9 +66,7 @@ def wanted(recipe: Recipe) -> WantedVolumes | None:
     found: dict[str, MediaRef] = {}
     for ref in _refs(recipe, prepared):
         found.setdefault(reads.entry(ref, cache).name, ref)
-    scans: dict[Path, list[MediaRef]] = {}
-    for ref in found.values():
-        scans.setdefault(ref.path, []).append(ref)
+    scans = grouped(found.values(), lambda ref: ref.path)
     return WantedVolumes(reads, cache, tuple(map(tuple, scans.values())))
 
 

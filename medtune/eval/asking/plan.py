@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from medtune.data.grouping import grouped
 from medtune.data.media.load import blank_group, shuffled_group
 from medtune.data.seeding import stable_int
 from medtune.data.types import (
@@ -42,9 +43,7 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
     the next patient has none, the patient after that is taken, and if nobody has one, the first group of the next
     patient that has as many items of the same kinds. Several groups of a sort take turns.
     """
-    by_patient: dict[str, list[MediaGroup]] = {}
-    for group in groups:
-        by_patient.setdefault(group.patient_id, []).append(group)
+    by_patient = grouped(groups, lambda group: group.patient_id)
     if len(by_patient) < 2:
         return [None] * len(groups)
     patients = list(by_patient)
@@ -69,10 +68,7 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
 
 
 def _by_sort(groups: Sequence[MediaGroup]) -> dict[_Sort, list[MediaGroup]]:
-    found: dict[_Sort, list[MediaGroup]] = {}
-    for group in groups:
-        found.setdefault(_sort(group), []).append(group)
-    return found
+    return grouped(groups, _sort)
 
 
 def _kinds(group: MediaGroup) -> _Kinds:

@@ -6,6 +6,7 @@ The difference is second minus first, like the gain, which is after minus before
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from medtune.data.grouping import grouped
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare_file import ComparedLevel, CompareFile, RightAndWrong
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
@@ -109,9 +110,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
 
 
 def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[str, Difference]:
-    tasks: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        tasks.setdefault(pair[0].question.facets.get("task", "(no task)"), []).append(pair)
+    tasks = grouped(pairs, lambda pair: pair[0].question.facets.get("task", "(no task)"))
     metric = benchmark.primary_metric
     gains = {task: level_gain(*_sides(chosen), metric, seed=seed) for task, chosen in tasks.items()}
     return {task: _difference(tasks[task], paired, benchmark) for task, paired in adjusted_by_holm(gains).items()}

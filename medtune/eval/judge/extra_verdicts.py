@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from medtune.data.grouping import grouped
 from medtune.data.json_text import json_value
 from medtune.data.readable import readable_question
 from medtune.data.types import Prediction, PredictionKey, Question
@@ -70,17 +71,15 @@ def verdict_table(
     If questions were asked in several passes, a question has the mean points of its answers. An answer without words
     gets no points. Questions with an answer without a verdict are counted separately and are in no mean.
     """
-    said: dict[str, list[Prediction]] = {}
-    for each in evidence.predictions:
-        if each.key[1:3] == ("image", "generation"):
-            said.setdefault(each.key.question_id, []).append(each)
+    said = grouped(
+        (each for each in evidence.predictions if each.key[1:3] == ("image", "generation")),
+        lambda each: each.key.question_id,
+    )
     if all(each.verdict is None for replies in said.values() for each in replies):
         return []
     asked = [question for question in evidence.questions if task.covers(question)]
     num_passes = len({each.key.repeat for replies in said.values() for each in replies})
-    levels: dict[str, list[Question]] = {}
-    for question in asked:
-        levels.setdefault(level(question) if level else question.facets.get(by, ""), []).append(question)
+    levels = grouped(asked, lambda question: level(question) if level else question.facets.get(by, ""))
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
