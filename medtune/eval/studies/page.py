@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.files import replace_file
 from medtune.data.types import Interval
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.html import render
 from medtune.eval.report.table import escaped, paper_table, plain, signed, span, table_lines
 from medtune.eval.results.typed_json import write_document

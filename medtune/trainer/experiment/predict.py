@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.control_characters import without_controls
+from medtune.data.files import replace_file
 from medtune.data.media.load import check_media
 from medtune.data.prepared.decoded_content import shown_digest
 from medtune.data.prepared.manifest import MANIFEST
@@ -253,9 +254,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, 
             writer.writerows({name: _cell(value) for name, value in row.items()} for row in kept)
             made.seek(0)
             text = made.read()
-    unfinished = path.with_name(f".{path.name}.partial")
-    unfinished.write_text(text, "utf-8", newline="")
-    unfinished.replace(path)
+    replace_file(path, [text.encode()])
     return kept
 
 

@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from medtune.data.files import replace_file
 from medtune.data.plugins import plugin_arguments
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.results.typed_json import read_json
 from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 
