@@ -16,7 +16,6 @@ from medtune.data.types import (
     Condition,
     MediaGroup,
     MediaKind,
-    PredictionKey,
     Prompt,
     Question,
     Reading,
@@ -143,11 +142,6 @@ def permute_options(question: Question, *, seed: int) -> Question:
         return question
     steps = 1 + stable_int(seed, "permuted_options", question.id) % (len(question.options) - 1)
     return replace(question, options=(*question.options[-steps:], *question.options[:-steps]))
-
-
-def prediction_key(request: Request) -> PredictionKey:
-    """Returns the key of a request that is asked, which its prediction must carry."""
-    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
 
 
 def prompt_hash(request: Request, shown: MediaGroup) -> str:

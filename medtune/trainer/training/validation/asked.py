@@ -11,7 +11,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from medtune.data.grouping import grouped
 from medtune.data.types import AnswerFormat, MediaGroup, PredictionKey, Question, Reading
-from medtune.eval.asking.plan import Visit, plan_visits, prediction_key
+from medtune.eval.asking.plan import Visit, plan_visits
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.answer_classes import shared_classes, task_name
 from medtune.models.answering import shown_by
@@ -45,7 +45,7 @@ class EvaluatedSplit:
     @cached_property
     def keys(self) -> frozenset[PredictionKey]:
         """The keys of all predictions that answer it."""
-        return frozenset(prediction_key(request) for visit in self.visits for request in visit.requests)
+        return frozenset(request.key for visit in self.visits for request in visit.requests)
 
     @property
     def reading(self) -> Reading:
