@@ -47,7 +47,7 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
         return [None] * len(groups)
     patients = list(by_patient)
     ring = [patients[number] for number in np.random.default_rng(seed).permutation(len(patients))]
-    by_sort = {patient: _by_sort(found) for patient, found in by_patient.items()}
+    by_sort = {patient: grouped(found, _sort) for patient, found in by_patient.items()}
     place = {patient: number for number, patient in enumerate(ring)}
     turn: dict[tuple[str, _Sort], int] = {}
     chosen: list[MediaGroup | None] = []
@@ -64,10 +64,6 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
         candidates: Sequence[MediaGroup | None] = same or [next(alike, None)]
         chosen.append(candidates[number % len(candidates)])
     return chosen
-
-
-def _by_sort(groups: Sequence[MediaGroup]) -> dict[_Sort, list[MediaGroup]]:
-    return grouped(groups, _sort)
 
 
 def _kinds(group: MediaGroup) -> _Kinds:

@@ -233,7 +233,8 @@ def _train(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
 
 
 def _eval(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
-    steps = _steps(facts, on_gpu=on_gpu)
+    epochs, batch = (int(field.value) for field in _train(facts, on_gpu=on_gpu)[:2])
+    steps = max(1, epochs * facts.train_groups // batch)
     readings, why = _readings(facts)
     conditions = "[image, text_only]" if facts.kinds else "[image]"
     fields = [
@@ -247,11 +248,6 @@ def _eval(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
         why = "Tests on so many questions, drawn by chance, because a CPU is slow; leave it out for all of them."
         fields.append(Field("questions", str(CPU_TEST_QUESTIONS), why))
     return fields
-
-
-def _steps(facts: DataFacts, *, on_gpu: bool) -> int:
-    epochs, batch = (int(field.value) for field in _train(facts, on_gpu=on_gpu)[:2])
-    return max(1, epochs * facts.train_groups // batch)
 
 
 def _readings(facts: DataFacts) -> tuple[str, str]:

@@ -30,6 +30,7 @@ from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_m
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Missing, Place, Reject, RowError, Source, SourceTable
+from medtune.data.readable import folded
 from medtune.data.types import MediaRef, Question, Split
 
 CHOICES = "ABCD"
@@ -53,7 +54,7 @@ _LETTER = re.compile(r"\W*([A-Da-d])\W*")
 def question_files(root: Path) -> list[Path]:
     """Returns the tables of questions in a folder."""
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.csv"))]
-    return [file for file in files if set(_header(file)) >= _NEEDED]
+    return [file for file in files if {_ours(cell) for cell in next(_cells(file), [])} >= _NEEDED]
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
@@ -72,10 +73,6 @@ def split_of(file: Path) -> Split | None:
     ['train', 'val', 'test', None]
     """
     return next((_SPLITS[word] for word in re.split(r"[^a-z0-9]+", file.stem.lower()) if word in _SPLITS), None)
-
-
-def _header(file: Path) -> list[str]:
-    return [_ours(cell) for cell in next(_cells(file), [])]
 
 
 def _cells(file: Path) -> Iterator[list[str]]:
@@ -134,9 +131,8 @@ class _Reader:
     def _choice(self, row: Row, split: Split | None) -> Question:
         options, right = _choices(row)
         answer = _said(row, "answer")
-        self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _folded(
-            answer
-        ) != _folded(right)
+        differs = bool(answer) and folded(answer.strip(" .")) != folded(right.strip(" ."))
+        self.counts["whose answer in words is not the choice of its letter, which counts"] += differs
         return self._question(row, split, "multi_choice", options, right)
 
     def _free(self, row: Row, split: Split | None) -> Question:
@@ -232,7 +228,3 @@ def _is_part(file: Path) -> bool:
 
 def _is_test(file: Path) -> bool:
     return split_of(file) == "test" and not _is_part(file)
-
-
-def _folded(words: str) -> str:
-    return " ".join(words.casefold().strip(" .").split())
