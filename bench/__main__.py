@@ -17,7 +17,7 @@ from bench.recorded.code import code_of
 from bench.recorded.pages import write_pages
 from bench.recorded.records import lines as record_lines
 from medtune.data.catalog import nearest
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 from medtune.version import __version__
 
 PARITY_FAILED, UNDER_TARGET = 1, 2

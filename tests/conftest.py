@@ -113,7 +113,7 @@ def prepared_tiny(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def prepared_ct(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nine simulated CT scans, prepared so that the one of the test split has lesions."""
     root, out = tmp_path_factory.mktemp("ct"), tmp_path_factory.mktemp("prepared_ct") / "ct"
-    write_num_patients(root / ct_phantom.SETTINGS_FILE, 9)
+    write_num_patients(ct_phantom.SETTINGS_FILE, root, 9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepare(find_source("ct_phantom"), benchmark="ctlesionvqa", root=root, out=out, seed=2)

@@ -136,7 +136,7 @@ NAMED_TWICE = {
     # What reads the tables of a source, and a row of them, inside each source.
     "_Reader", "_Row", "Row",
     # What a notebook gets and what is written, beside what is computed.
-    "Comparison", "Gain", "LevelGain",
+    "Comparison",
     # Of a volume and of merged patches; of a template with and without a processor.
     "Grid", "_Frame", "_Told",
 }  # fmt: skip

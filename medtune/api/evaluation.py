@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.api.dataset import Questions
-from medtune.data.files import out_folder
+from medtune.data.files import out_folder, replace_file
 from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
-from medtune.eval.predictions.files import MERGED, format_line, replace_file
+from medtune.eval.predictions.files import MERGED, format_line
 from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import is_closed, parse_all, write_parsed

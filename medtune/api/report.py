@@ -14,13 +14,13 @@ from typing import Literal
 from medtune.api.compare import Comparison
 from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.benchmarks import paper_of
+from medtune.data.files import replace_file
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.readable import spoken
 from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import Verdict
 from medtune.eval.data_label import PATIENT, several
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answers import AnsweredQuestion, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
 from medtune.eval.report.headline import wrong_text

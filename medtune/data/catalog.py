@@ -26,8 +26,6 @@ _HOME = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of extension."""
-
     name: str  # The name in `medtune list`, and of the sub-folder in a plugin.
     package: str  # The package inside medtune that holds its own extensions of this kind.
     defines: str  # The function that a module of this kind defines at its top level; "" where the kind is a YAML file.

@@ -5,6 +5,8 @@ import hashlib
 import os
 import secrets
 import socket
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,6 +119,25 @@ def give_usual_permissions(path: Path) -> None:
     """
     for file in [path] if path.is_file() else filter(Path.is_file, path.rglob("*")):
         file.chmod(0o666 & ~_UMASK)
+
+
+def replace_file(path: Path, lines: Iterable[bytes]) -> None:
+    """Replaces a file by `lines` (with newlines) at once, so that readers never see half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        give_usual_permissions(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"could not write {path} ({error.strerror}); free some space and try again"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

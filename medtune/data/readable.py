@@ -53,3 +53,12 @@ def spoken(name: str) -> str:
     'plane identification'
     """
     return name.replace("_", " ")
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def folded(text: str) -> str:
+    """Returns a text in which case and the number of blanks do not count."""
+    return " ".join(text.casefold().split())

@@ -286,6 +286,15 @@ class Prompt:
         return self.text.removeprefix(self.system).lstrip() if self.system else self.text
 
 
+class PredictionKey(NamedTuple):
+    """The key of a prediction, unique in a file."""
+
+    question_id: str
+    condition: Condition
+    reading: Reading
+    repeat: int
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question that a model is asked in one way.
@@ -307,14 +316,10 @@ class Request:
     condition: Condition = "image"
     repeat: int = 0
 
-
-class PredictionKey(NamedTuple):
-    """The key of a prediction, unique in a file."""
-
-    question_id: str
-    condition: Condition
-    reading: Reading
-    repeat: int
+    @property
+    def key(self) -> PredictionKey:
+        """The key that its prediction must carry."""
+        return PredictionKey(self.question.id, self.condition, self.reading, self.repeat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class LocalAnswerer:
             self._turns.meet()
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        keys = [_key(request) for request in requests]
+        keys = [request.key for request in requests]
         if not self._ready.keys() >= set(keys):
             self._ready.update((told.key, told) for told in self._predictions((group, requests)))
         yield from (self._ready.pop(key) for key in keys)
@@ -226,7 +226,7 @@ class LocalAnswerer:
             if each.request.reading == "likelihood":
                 options_read = read[: len(each.request.prompt.choices)]
                 yield Prediction(
-                    key=_key(each.request),
+                    key=each.request.key,
                     options_shown=each.request.question.options,
                     option_logprobs=tuple(option.logprob for option in options_read),
                     option_tokens=tuple(option.num_tokens for option in options_read),
@@ -275,7 +275,7 @@ class LocalAnswerer:
                 self._on_reply(request.question.id, ids)
             stopped = bool(ids) and ids[-1] in template.stop_ids
             said = Prediction(
-                key=_key(request),
+                key=request.key,
                 options_shown=request.question.options,
                 text=(self._assembled.opened + template.decode(ids[:-1] if stopped else ids)).strip(),
                 finish_reason="stop" if stopped else "length",
@@ -361,8 +361,4 @@ def _order(asked: LaidOutRequest) -> tuple[bool, int]:
 
 
 def _keys(visit: ShownRequests) -> list[PredictionKey]:
-    return [_key(request) for request in visit[1]]
-
-
-def _key(request: Request) -> PredictionKey:
-    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
+    return [request.key for request in visit[1]]

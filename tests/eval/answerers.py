@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
-from medtune.eval.asking.plan import prediction_key
 
 OPTIONS = ("benign", "malignant", "normal")
 
@@ -70,16 +69,16 @@ class Guessing:
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         for request in requests:
-            key = [self.seed, *"".join(map(str, prediction_key(request))).encode()]
+            key = [self.seed, *"".join(map(str, request.key)).encode()]
             choices = request.prompt.choices
             yield reply(request, choices[int(np.random.default_rng(key).integers(len(choices)))])
 
 
 def reply(request: Request, said: str) -> Prediction:
     if request.reading == "generation":
-        return Prediction(prediction_key(request), text=said, finish_reason="stop")
+        return Prediction(request.key, text=said, finish_reason="stop")
     choices = request.prompt.choices
     wrong = next(choice for choice in choices if choice != request.prompt.target)
     best = said or wrong
     logprobs = tuple(math.log(0.9 if choice == best else 0.1 / (len(choices) - 1)) for choice in choices)
-    return Prediction(prediction_key(request), option_logprobs=logprobs, option_tokens=(1,) * len(choices))
+    return Prediction(request.key, option_logprobs=logprobs, option_tokens=(1,) * len(choices))

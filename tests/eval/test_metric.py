@@ -13,7 +13,7 @@ import pytest
 from medtune.data.types import AnswerFormat, Prediction, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.gain import Gain, gain_between, seeds_gain
+from medtune.eval.comparing.gain import Gains, gain_between, seeds_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, recomputed, sums_of_rows
 from medtune.eval.metrics.bleu import bleu4
@@ -93,7 +93,7 @@ def test_an_error_without_limit_has_a_value_an_interval_and_baselines() -> None:
     assert (silent.value, silent.unparsable, silent.ci95) == (SILENT_MM, 24, None)
 
 
-def written(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, Any]:
+def written(phases: Mapping[str, PhaseScores], gain: Gains | None) -> dict[str, Any]:
     """Returns the content of results.json as it is written."""
     facts = run_facts(LABEL)
     made = results_file(phases, gain, LENGTHS, benchmark_name="lengths", model="nano", facts=facts)
@@ -120,7 +120,10 @@ def test_the_comparison_is_of_the_error_and_tests_no_right_answers() -> None:
     one, two = (Side(replace(about, name=name), phase(off_mm).rows) for name, off_mm in (("one", 8.0), ("two", 2.0)))
     found = compare(one, two, LENGTHS)
     assert (found.metric, found.both) == ("mae_mm", 24)
-    assert found.overall.paired.before - found.overall.paired.after == pytest.approx(6)
+    before, after = found.overall.first, found.overall.second
+    assert before is not None
+    assert after is not None
+    assert before - after == pytest.approx(6)
     assert found.overall.paired.value == pytest.approx(-6)
     assert found.overall.mcnemar_p is None
     assert found.overall.paired.permutation_p <= 0.05, "the error itself is tested, by patients"

@@ -9,7 +9,6 @@ from medtune.benchmarks.ctlesionvqa.scoring import cell_of
 from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.benchmarks.ctlesionvqa.v2_board import v2_board
 from medtune.data.types import Interval, Question
-from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PublishedColumn, PublishedTable
 
@@ -59,7 +58,7 @@ def published_tables() -> Sequence[PublishedTable]:
 def _table3(format_: str) -> PublishedTable:
     columns, cells = list[PublishedColumn](), dict[str, dict[str, float]]()
     for row in published("ctlesionvqa")["table3"]:
-        name = _name_of(row)
+        name = f"{row['type']}, average" if row["is_average"] else str(row["subtype"])
         columns.append(PublishedColumn(name, _mean(row, format_), ("final",), printed_interval=share))
         # As in the paper, only options are guessed: numbers and phrases have nothing to choose from.
         guessing = {GUESSING: row["random_multi_choice"]} if format_ == "multi_choice" else {}
@@ -70,10 +69,6 @@ def _table3(format_: str) -> PublishedTable:
         f"table3_{format_}", f"Table 3, {TITLES[format_]}", _where(3), tuple(columns), cells, notes,
         unranked=frozenset({GUESSING}), is_turned=True,
     )  # fmt: skip
-
-
-def _name_of(row: Mapping[str, Any]) -> str:
-    return f"{row['type']}, average" if row["is_average"] else str(row["subtype"])
 
 
 def _mean(row: Mapping[str, Any], format_: str) -> Measure:
@@ -186,11 +181,7 @@ def _index(sensitivity: float, specificity: float) -> float:
 
 def _rate(rate: str, format_: str, subtype: str, *, scale: float = 1.0) -> Measure:
     truths = {"sens": scoring.is_positive, "spec": scoring.is_negative, "acc": None}
-    return of_metric(_right(), "final", covers=_about(format_, (subtype,), truths[rate]), scale=scale)
-
-
-def _right() -> Metric:
-    return scoring.right_share()
+    return of_metric(scoring.right_share(), "final", covers=_about(format_, (subtype,), truths[rate]), scale=scale)
 
 
 def _rates(name: str, format_: str) -> PublishedTable:

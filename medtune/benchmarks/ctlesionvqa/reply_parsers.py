@@ -182,7 +182,10 @@ def official(reply: str, question: Question) -> str | None:
         case "number":
             return _printed(official_number(without_thinking(reply)))
         case _:
-            return _official_phrase(reply, question)
+            said = normalised(without_thinking(reply))
+            if said == normalised(question.answer):
+                return question.answer
+            return said if said.strip() else None
 
 
 def vsi(reply: str, question: Question) -> str | None:
@@ -225,10 +228,3 @@ def _printed(value: float | None) -> str | None:
 def _phrase(reply: str, question: Question) -> str | None:
     said = normalised(without_thinking(reply))
     return question.answer if said and said == normalised(question.answer) else said.strip() or None
-
-
-def _official_phrase(reply: str, question: Question) -> str | None:
-    said = normalised(without_thinking(reply))
-    if said == normalised(question.answer):
-        return question.answer
-    return said if said.strip() else None

@@ -8,8 +8,7 @@ published, so the rule for a true answer of 0 (only exactly 0 is right) is that 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
+from medtune.data.grouping import grouped
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, sums_of_rows
 from medtune.eval.scoring.parsers.measures import read_measure
@@ -127,32 +127,6 @@ def _steps_of_error(prediction: float, truth: float) -> Fraction | float | None:
         return steps
     exact = Fraction(str(truth))
     return _STEPS * abs(Fraction(str(prediction)) - exact) / abs(exact)
-
-
-@dataclass(frozen=True, slots=True)
-class Averages:
-    """Unweighted means over subtypes."""
-
-    by_category: Mapping[str, float]  # The mean over the subtypes of each category.
-    total: float  # The mean over all subtypes: the paper's "Total Average".
-
-
-def averages(cells: Sequence[tuple[str, float]]) -> Averages:
-    """Returns the averages of cells; each cell holds the category and the value of one subtype.
-
-    >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
-    >>> found.by_category["a"], round(found.total, 3)
-    (0.5, 0.667)
-
-    Source: CTLesionVQA (arXiv 2505.18915), Table 3; the averages of all its models can be reproduced in this way.
-    """
-    if not cells:
-        raise ValueError("an average needs at least one subtype, got none")
-    groups: defaultdict[str, list[float]] = defaultdict(list)
-    for name, value in cells:
-        groups[name].append(value)
-    means = {name: sum(values) / len(values) for name, values in groups.items()}
-    return Averages(means, sum(value for _, value in cells) / len(cells))
 
 
 def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
@@ -300,10 +274,7 @@ def category_of(question: Question) -> str:
 
 def by_cell(parsed: Iterable[ParsedReply]) -> dict[tuple[str, str], list[ParsedReply]]:
     """Returns the rows by format and subtype."""
-    found = defaultdict(list)
-    for row in parsed:
-        found[cell_of(row.question)].append(row)
-    return dict(found)
+    return grouped(parsed, lambda row: cell_of(row.question))
 
 
 def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:

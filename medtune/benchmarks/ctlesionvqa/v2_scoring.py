@@ -1,6 +1,5 @@
 """Scores reply texts as the official code of version 2 does, with its rounding to 4 places."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.reply_parsers import normalised, official_letter, official_number, official_yes_no
 from medtune.benchmarks.ctlesionvqa.scoring import v2_code
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
+from medtune.data.grouping import grouped
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 TOLERANCES = (0.05, 0.1, 0.2, 0.5)
@@ -164,10 +164,8 @@ def aggregate_free_text(rows: Sequence[V2Row]) -> Json:
 
 
 def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[ReplyAndTruth]]:
-    found = defaultdict(list)
-    for row in rows:
-        found[subtype(row.subtype)].append(row.pair)
-    return dict(found)
+    by_name = grouped(rows, lambda row: subtype(row.subtype))
+    return {name: [row.pair for row in same] for name, same in by_name.items()}
 
 
 def _aggregate(scores: Mapping[str, SubtypeScore], rows: Iterable[V2Row]) -> Json:

@@ -21,7 +21,7 @@ import numpy as np
 
 from medtune.benchmarks import example
 from medtune.benchmarks.fetal_sweep.clip import FRAMES_PER_S, NUM_FRAMES, PARTS, Side, Truth, draw_patient, sweep
-from medtune.benchmarks.simulators import num_patients, write_num_patients
+from medtune.benchmarks.simulators import in_equal_shares, settings, write_num_patients
 from medtune.benchmarks.simulators.bmode_tissue import Patient
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.videos.read import write_video
@@ -88,12 +88,8 @@ def fetal_sweep() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_settings=_write_settings,
+        write_settings=partial(write_num_patients, SETTINGS_FILE),
     )
-
-
-def _write_settings(folder: Path, patients: int) -> None:
-    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
@@ -130,8 +126,7 @@ def draw_truth(num_patients: int, *, seed: int) -> list[tuple[Truth, ...]]:
     """Returns the labels of each patient's sweeps; each path, direction and placenta side occurs equally often."""
     rng = np.random.default_rng([seed, _LABELS])
     kinds = [Truth(first, last, side) for first, last in permutations(PARTS, 2) for side in get_args(Side)]
-    order = rng.permutation(np.resize(rng.permutation(len(kinds)), num_patients * SWEEPS))
-    drawn = [kinds[number] for number in order]
+    drawn = in_equal_shares(kinds, num_patients * SWEEPS, rng)
     return [tuple(drawn[SWEEPS * patient : SWEEPS * (patient + 1)]) for patient in range(num_patients)]
 
 
@@ -160,7 +155,7 @@ def _questions(media_id: str, patient_id: str, truth: Truth, geometry: str, *, s
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    count = NUM_PATIENTS if root is None else num_patients(root / SETTINGS_FILE, default=NUM_PATIENTS)
+    count, _ = settings(root, SETTINGS_FILE, default=NUM_PATIENTS)
     return undrawn(scratch, seed=seed, num_patients=count)
 
 

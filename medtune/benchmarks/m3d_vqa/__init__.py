@@ -13,24 +13,22 @@ Without a verdict, a reply is right if it equals the reference apart from case a
 Any other reply is unscored until it is judged.
 """
 
-import re
 from dataclasses import replace
 
 from medtune.benchmarks import example
 from medtune.benchmarks.m3d_vqa.published_tables import published_tables
-from medtune.data.json_text import json_value
 from medtune.data.media.augment import NO_CHANGES, Change
+from medtune.data.readable import folded
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge import JudgeTask
+from medtune.eval.judge import JudgeTask, json_in_reply
+from medtune.eval.judge.extra_verdicts import judged_text
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 _WRONG = f"{JUDGE_MARK}wrong"
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
 _SYSTEM = """You judge a short answer to a question about a CT scan. You are shown the question, the reference and the
 model's answer. Compare the two by meaning, not by wording. The model's answer is right if it says what the reference
 says; other words for the same thing and harmless additions are fine. It is wrong if it contradicts the reference,
@@ -52,7 +50,7 @@ def judge_task() -> JudgeTask:
     return JudgeTask(
         covers=is_free,
         system=_SYSTEM,
-        user=_judged_text,
+        user=judged_text,
         schema={
             "type": "object",
             "properties": {"right": {"type": "boolean"}, "explanation": {"type": "string"}},
@@ -61,7 +59,7 @@ def judge_task() -> JudgeTask:
         },
         is_usable=lambda text: _verdict(text) is not None,
         applied=marked_verdicts,
-        points=_points,
+        read_points=_verdict,
         levels=(0, 1),
     )
 
@@ -75,31 +73,14 @@ def parse(reply: str, question: Question) -> str | None:
     if reply.startswith(JUDGE_MARK):
         verdict = _verdict(reply.removeprefix(JUDGE_MARK))
         return None if verdict is None else question.answer if verdict else _WRONG
-    return question.answer if _folded(reply) == _folded(question.answer) != "" else None
+    is_same = folded(reply.strip(" .")) == folded(question.answer.strip(" .")) != ""
+    return question.answer if is_same else None
 
 
 def _verdict(text: str) -> bool | None:
-    try:
-        said = json_value(_FENCE.sub("", without_thinking(text).strip()))
-    except ValueError:
-        return None
+    said = json_in_reply(text)
     right = said.get("right") if isinstance(said, dict) else None
     return right if isinstance(right, bool) else None
-
-
-def _points(text: str) -> int:
-    verdict = _verdict(text)
-    if verdict is None:
-        raise ValueError("this reply of the judge is no verdict; judge the answer again")
-    return int(verdict)
-
-
-def _judged_text(question: Question, reply: str) -> str:
-    return f"Question: {question.text}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"
-
-
-def _folded(words: str) -> str:
-    return " ".join(words.casefold().strip(" .").split())
 
 
 def benchmark() -> Benchmark:

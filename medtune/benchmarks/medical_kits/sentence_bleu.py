@@ -30,7 +30,7 @@ def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequ
     Source: nltk 3.9, nltk/translate/bleu_score.py (sentence_bleu with its default smoothing, which is none); Papineni
     et al. 2002, doi:10.3115/1073083.1073135.
     """
-    matches = [_matches(tokens, reference, order) for order in range(1, len(weights) + 1)]
+    matches = [(_ngrams(tokens, order) & _ngrams(reference, order)).total() for order in range(1, len(weights) + 1)]
     if not matches[0]:
         return 0.0
     guesses = [max(1, len(tokens) - order + 1) for order in range(1, len(weights) + 1)]
@@ -38,10 +38,6 @@ def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequ
     brevity = 1.0 if len(tokens) > len(reference) else math.exp(1 - len(reference) / len(tokens))
     logarithms = (weight * math.log(precision) for weight, precision in zip(weights, precisions, strict=True))
     return brevity * math.exp(math.fsum(logarithms))
-
-
-def _matches(tokens: Sequence[str], reference: Sequence[str], order: int) -> int:
-    return (_ngrams(tokens, order) & _ngrams(reference, order)).total()
 
 
 def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:

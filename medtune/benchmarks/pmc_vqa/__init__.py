@@ -133,7 +133,7 @@ class _Reader:
     counts: Counter[str] = field(default_factory=Counter)
 
     def question(self, row: Row, split: Split) -> Question:
-        figure = _text(row, "Figure_path")
+        figure = row.text("Figure_path")
         options = _options(row)
         answer, letter = self._answer(row, options)
         if len(set(options)) < len(options):
@@ -143,7 +143,7 @@ class _Reader:
         return Question(
             id=f"{row.place.file} {row.place.row}",
             media_id=figure,
-            text=_text(row, "Question"),
+            text=row.text("Question"),
             options=options,
             answer=answer,
             answer_kind="choice",
@@ -154,9 +154,9 @@ class _Reader:
         )
 
     def _answer(self, row: Row, options: Sequence[str]) -> tuple[str, str]:
-        said = _text(row, self.version.letter_in)
+        said = row.text(self.version.letter_in)
         place = LETTERS.find(said.upper()) if len(said) == 1 else -1
-        text = _cell(row, self.version.text_in) if self.version.text_in else ""
+        text = str(row.values[self.version.text_in] or "").strip() if self.version.text_in else ""
         if not 0 <= place < len(options):
             if text not in options:
                 raise row.place.error(f"{said!r} is the letter of none of the options", field=self.version.letter_in)
@@ -239,16 +239,6 @@ def _options(row: Row) -> tuple[str, ...]:
     if len(options) < 2 or not all(options):
         raise row.place.error("wanted two or more options, without gaps between them", field=CHOICES[len(options) % 4])
     return tuple(options)
-
-
-def _cell(row: Row, column: str) -> str:
-    return str(row.values[column] or "").strip()
-
-
-def _text(row: Row, column: str) -> str:
-    if said := _cell(row, column):
-        return said
-    raise row.place.error("wanted a text, the cell is empty", field=column)
 
 
 def pmc_vqa() -> Source:

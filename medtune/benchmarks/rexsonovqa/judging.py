@@ -47,7 +47,7 @@ def judge_task() -> JudgeTask:
         },
         is_usable=_is_usable,
         applied=marked_verdicts,
-        points=_points,
+        read_points=_points,
         levels=(0, 1, 2),
         official=read_judge_words,
     )
@@ -57,13 +57,11 @@ def _judged_text(question: Question, reply: str) -> str:
     return f"Question: {question.text}\n\nGround truth: {question.answer}\n\nAnswer of the model: {reply}"
 
 
+def _points(text: str) -> int | None:
+    found = robust_verdict(text)
+    return found.score if found else None
+
+
 def _is_usable(text: str) -> bool:
     found = robust_verdict(text)
     return found is not None and found.error_type != "unknown"
-
-
-def _points(text: str) -> int:
-    found = robust_verdict(text)
-    if found is None:
-        raise ValueError("this reply of the judge is no verdict; judge the answer again")
-    return found.score

@@ -73,7 +73,8 @@ def readings(answer: str) -> set[str]:
     (['not liver'], False)
     """
     texts = [answer]
-    first = _first_sentence(answer)
+    end = _SENTENCE_END.search(answer.lstrip())
+    first = answer.lstrip()[: end.start()] if end and end.start() else answer
     if not _TAKEN_BACK.match(answer[len(first) :].lstrip(" .!?;。；\n")):
         texts.append(first)
     found = set[str]()
@@ -109,11 +110,6 @@ def _in_order(text: str) -> str:
     items = sorted({normalised(item) for item in _LIST_MARK.split(text)} - {""})
     are_words = all(any(character.isalpha() for character in item) for item in items)
     return " + ".join(items) if len(items) > 1 and are_words else ""
-
-
-def _first_sentence(text: str) -> str:
-    end = _SENTENCE_END.search(text.lstrip())
-    return text.lstrip()[: end.start()] if end and end.start() else text
 
 
 def _unframed(text: str) -> list[str]:

@@ -86,17 +86,13 @@ def _table(
             measure,
             (phase,),
             printed_interval=percentage,
-            printed_digits=max(_decimals(row[name]) for row in rows.values()),
+            printed_digits=max(len(f"{row[name]}".partition(".")[2]) for row in rows.values()),
             unlike=unlike,
         )
         for name, measure in zip(names, measures, strict=True)
     ]
     note = f"Rule: {printed['rule']}. Source: {printed['source']}."
     return PublishedTable(printed["name"], printed["title"], printed["source"], tuple(columns), rows, (note,))
-
-
-def _decimals(value: float) -> int:
-    return len(f"{value}".partition(".")[2])
 
 
 def _by_other_rule(answers: Answers, *, said: str) -> str:

@@ -162,7 +162,6 @@ class Device:
 
 
 def draw_device(rng: np.random.Generator) -> Device:
-    """Returns a random scanner with its settings."""
     is_sector = bool(rng.random() < 0.65)
     depth_mm = float(rng.uniform(75, 98))
     return Device(

@@ -20,6 +20,7 @@ from medtune.benchmarks.u2_bench.metrics import (
 from medtune.benchmarks.u2_bench.official.labels import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE, WEIGHTS
+from medtune.data.grouping import grouped
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.rouge_l import metric as rouge_l
@@ -95,11 +96,7 @@ def mean_by_set(parsed: Sequence[ParsedReply], value: Callable[[Sequence[ParsedR
 
 
 def by_set(parsed: Sequence[ParsedReply]) -> dict[str, list[ParsedReply]]:
-    """Returns the rows by data set."""
-    found: dict[str, list[ParsedReply]] = {}
-    for each in parsed:
-        found.setdefault(each.question.facets["dataset"], []).append(each)
-    return found
+    return grouped(parsed, lambda each: each.question.facets["dataset"])
 
 
 def bert_f1(parsed: Sequence[ParsedReply], *, model: BertModel | None) -> float | None:

@@ -13,6 +13,7 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.published_tables import published_table1, published_table2, published_table3
 from medtune.benchmarks.u2_bench.reply_types import KINDS, VALID, analysis, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.data.grouping import grouped
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply
@@ -43,9 +44,7 @@ def tables(evidence: Evidence) -> Sequence[Table]:
 
 def _by_anatomy(rows: Sequence[ParsedReply]) -> Table:
     """Returns the score of each task about each anatomy, of which Figure 2 shows the number of cases."""
-    found: dict[tuple[str, str], list[ParsedReply]] = {}
-    for row in rows:
-        found.setdefault((row.question.facets.get("anatomy", "not named"), task_of(row.question)), []).append(row)
+    found = grouped(rows, lambda row: (row.question.facets.get("anatomy", "not named"), task_of(row.question)))
     return Table(
         title="U2-Bench, Figure 2: by anatomy and task",
         columns=("anatomy", "task", "n", "metric", "value"),

@@ -23,5 +23,4 @@ def judge_task() -> JudgeTask:
 
 
 def is_free_text(question: Question) -> bool:
-    """Returns whether a question is answered in free words."""
     return not question.options and question.answer_kind == "text"

@@ -29,6 +29,7 @@ from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
 from medtune.data.kept_rows import Digests, KeptRows, digest
 from medtune.data.languages import ENGLISH, LANGUAGES, column_names
 from medtune.data.raw.lettered_options import LETTERS
+from medtune.data.readable import folded
 from medtune.data.seeding import stable_order
 from medtune.data.types import Question
 
@@ -80,14 +81,14 @@ def of_one_kind(
     digests, others = Digests(), 0
     for question, answer in rows:
         if answer is not None:
-            digests.append(_folded(question.text))
+            digests.append(folded(question.text))
             others += answer.casefold() not in truths
     number, again = len(digests), digests.repeated()
     all_truth = number == len(rows) and others <= MOST_ODD * number
     # Of a text that is asked once, nothing is kept: its own answer decides.
     asked: dict[str, _AskedText] = {}
     for question, answer in rows if again else ():
-        if answer is not None and digest(text := _folded(question.text)) in again:
+        if answer is not None and digest(text := folded(question.text)) in again:
             asked.setdefault(text, _AskedText(question.text, question.language, Counter())).said[answer] += 1
 
     def decided(one: _AskedText) -> tuple[Decide, str]:
@@ -99,7 +100,7 @@ def of_one_kind(
     kept = KeptRows[Question]()
     for number_of_row, (question, answer) in enumerate(rows):
         if answer is not None:
-            text = _folded(question.text)
+            text = folded(question.text)
             alone = _AskedText(question.text, question.language, Counter([answer]))
             decide, _ = made.get(text) or decided(alone)
             question = _with(question, decide(answer, question.id))
@@ -277,12 +278,12 @@ def _table(questions: Collection[Question]) -> list[str]:
     for question in questions:
         if question.answer_kind != "set":
             kinds[question.answer_kind] += 1
-            digests.append(_folded(question.text))
+            digests.append(folded(question.text))
     several = (each for each in digests.first() if each.number > 1)
     most = heapq.nsmallest(MOST_LISTED, several, key=lambda each: -each.number)
     listed: dict[int, _Listed | None] = {each.digest: None for each in most}
     for question in questions if listed else ():
-        if question.answer_kind != "set" and (place := digest(_folded(question.text))) in listed:
+        if question.answer_kind != "set" and (place := digest(folded(question.text))) in listed:
             one = listed[place] = listed[place] or _Listed(question.text, Counter(), set())
             one.kinds[question.answer_kind] += 1
             one.options.add(question.options)
@@ -305,7 +306,3 @@ def _options(options: set[tuple[str, ...]]) -> str:
 
 def _kinds(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common())
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -61,7 +61,6 @@ def made_dates(answers: Sequence[str]) -> set[int]:
 
 
 def is_date(answer: str) -> bool:
-    """Returns whether an answer looks like a date."""
     return _DATE.fullmatch(answer.strip()) is not None
 
 

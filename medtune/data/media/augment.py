@@ -13,6 +13,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Image, Media, MediaGroup, Question, Volume
 
 Change = Literal["mirror", "move", "grey"]
@@ -86,9 +87,9 @@ def group_by_allowed_changes(
     One group of all questions would be changed only as all of them allow, and that would reveal answers: only questions
     about a lesion ask where it is, so that only healthy organs would be moved.
     """
-    found: dict[frozenset[Change], list[Question]] = {}
-    for question in group.questions:
-        found.setdefault(changes_allowed_by_all([question], allowed_changes) & frozenset(wanted), []).append(question)
+    found = grouped(
+        group.questions, lambda question: changes_allowed_by_all([question], allowed_changes) & frozenset(wanted)
+    )
     return [replace(group, questions=tuple(members)) for members in found.values()]
 
 

@@ -21,6 +21,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.files import file_digest, unique_mark
+from medtune.data.grouping import grouped
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import check_box, decode_image
 from medtune.data.media.stored_media import pixel_digest
@@ -90,9 +91,7 @@ def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, Med
             rates.setdefault(ref.path, ref.frames_per_s)
             for path, what in _files(ref):
                 stored.setdefault(path, what)
-    drawn: dict[Path, list[tuple[Path, Stored]]] = {}
-    for path, what in stored.items():
-        drawn.setdefault(draws[path].folder if path in draws else path, []).append((path, what))
+    drawn = grouped(stored.items(), lambda each: draws[each[0]].folder if each[0] in draws else each[0])
     return [CopyUnit(tuple(files), draws.get(files[0][0]), rates.get(files[0][0])) for files in drawn.values()]
 
 

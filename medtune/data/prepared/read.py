@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from medtune.data.grouping import grouped
 from medtune.data.media.masks import OF_CONSTRUCTION, TARGETS, masks_of, named_masks
 from medtune.data.prepared.lookalikes import TRAIN_TWIN, Look, Lookalike, lookalike_groups, nearest_lookalikes
 from medtune.data.prepared.manifest import (
@@ -92,7 +93,6 @@ class Prepared:
 
     @property
     def has_turns(self) -> bool:
-        """Whether there are questions with earlier turns."""
         return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
@@ -196,9 +196,7 @@ class Prepared:
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
         """Returns the items of a split that are shown together, with all questions about them, in order."""
         self._require_media()
-        found: dict[str, list[Question]] = {}
-        for question in self.questions(split):
-            found.setdefault(question.media_id, []).append(question)
+        found = grouped(self.questions(split), lambda question: question.media_id)
         return tuple(MediaGroup(media_id, self._refs(media_id), tuple(members)) for media_id, members in found.items())
 
     def media_of(self, question: Question) -> tuple[MediaRef, ...]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from medtune.data.kept_rows import KeptRows, repeated
 from medtune.data.prepared.split_leaks import split_leaks
 from medtune.data.raw.source import SourceTable
+from medtune.data.readable import folded
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
@@ -180,8 +181,8 @@ def same_questions(table: SourceTable, questions: Iterable[Question]) -> Mapping
     found = {}
     for raw, question in zip(table.questions, questions, strict=True):
         if not table.media[raw.media_id] and raw.patient_id == raw.media_id:
-            turns = tuple((_folded(turn.asked), _folded(turn.answer)) for turn in raw.turns)
-            asked = (_folded(raw.text), tuple(sorted(map(_folded, raw.options))), turns)
+            turns = tuple((folded(turn.asked), folded(turn.answer)) for turn in raw.turns)
+            asked = (folded(raw.text), tuple(sorted(map(folded, raw.options))), turns)
             found[question.media_id] = (first.setdefault(asked, question.media_id),)
     return found
 
@@ -323,11 +324,9 @@ class _Facts(NamedTuple):
     labels: list[str]
 
     def of(self, split: Split) -> "_Facts":
-        """Returns the facts of the questions of a split."""
         return self.where([own == split for own in self.splits])
 
     def where(self, chosen: Sequence[bool]) -> "_Facts":
-        """Returns the facts of some of the questions."""
         media, patients, labels = (
             list(compress(column, chosen)) for column in (self.media, self.patients, self.labels)
         )
@@ -379,10 +378,6 @@ def _check_not_all_alike(
         "images of this set are so much alike that the perceptual hash cannot tell patients apart. Prepare it with "
         "--split-lookalikes: then splits are by patient alone, and every output says so."
     )
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _units(facts: _Facts, media_digest: Mapping[str, tuple[str, ...]]) -> list[str]:

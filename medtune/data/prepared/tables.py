@@ -169,7 +169,6 @@ def map_table(path: Path) -> pa.Table:
 
 
 def read_questions(table: pa.Table) -> Iterator[Question]:
-    """Yields the questions of questions.arrow or of a slice of it."""
     columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
     for row in zip(*columns, strict=True):
         question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split, turns, language = row
@@ -191,7 +190,6 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
 
 
 def read_media(table: pa.Table) -> Iterator[StoredMedia]:
-    """Yields the rows of media.arrow."""
     columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
     for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding, *shows in zip(*columns, strict=True):
         look, content, pictures = shows

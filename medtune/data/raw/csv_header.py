@@ -34,8 +34,6 @@ _HALF_NULS = 0.3
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written."""
-
     delimiter: str  # The character between cells.
     encoding: str  # "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
     # The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.

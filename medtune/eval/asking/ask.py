@@ -7,7 +7,7 @@ from pathlib import Path
 from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, PredictionKey, Reading, Request
 from medtune.eval.asking.answerer import Answerer, ToldAhead
 from medtune.eval.asking.conditions import CONDITIONS, READINGS
-from medtune.eval.asking.plan import ONCE, Visit, plan_visits, prediction_key, prompt_hash
+from medtune.eval.asking.plan import ONCE, Visit, plan_visits, prompt_hash
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import describe_key
 from medtune.eval.predictions.shards import (
@@ -61,9 +61,7 @@ def ask_questions(
         seed=seed,
         repeats=repeats,
     )
-    asked = {
-        prediction_key(request): (request, visit) for visits in plan for visit in visits for request in visit.requests
-    }
+    asked = {request.key: (request, visit) for visits in plan for visit in visits for request in visit.requests}
     order = _question_order(groups, asked, conditions)
     hashes = {key: prompt_hash(request, visit.shown) for key, (request, visit) in asked.items()}
     done = stored_predictions(out_dir)
@@ -97,7 +95,7 @@ def _question_order(
 
 
 def _waiting(visit: Visit, done: Collection[PredictionKey]) -> dict[PredictionKey, Request]:
-    return {prediction_key(request): request for request in visit.requests if prediction_key(request) not in done}
+    return {request.key: request for request in visit.requests if request.key not in done}
 
 
 def visit_answers(

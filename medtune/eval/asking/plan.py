@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from medtune.data.grouping import grouped
 from medtune.data.media.load import blank_group, shuffled_group
 from medtune.data.seeding import stable_int
 from medtune.data.types import (
@@ -15,7 +16,6 @@ from medtune.data.types import (
     Condition,
     MediaGroup,
     MediaKind,
-    PredictionKey,
     Prompt,
     Question,
     Reading,
@@ -42,14 +42,12 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
     the next patient has none, the patient after that is taken, and if nobody has one, the first group of the next
     patient that has as many items of the same kinds. Several groups of a sort take turns.
     """
-    by_patient: dict[str, list[MediaGroup]] = {}
-    for group in groups:
-        by_patient.setdefault(group.patient_id, []).append(group)
+    by_patient = grouped(groups, lambda group: group.patient_id)
     if len(by_patient) < 2:
         return [None] * len(groups)
     patients = list(by_patient)
     ring = [patients[number] for number in np.random.default_rng(seed).permutation(len(patients))]
-    by_sort = {patient: _by_sort(found) for patient, found in by_patient.items()}
+    by_sort = {patient: grouped(found, _sort) for patient, found in by_patient.items()}
     place = {patient: number for number, patient in enumerate(ring)}
     turn: dict[tuple[str, _Sort], int] = {}
     chosen: list[MediaGroup | None] = []
@@ -66,13 +64,6 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
         candidates: Sequence[MediaGroup | None] = same or [next(alike, None)]
         chosen.append(candidates[number % len(candidates)])
     return chosen
-
-
-def _by_sort(groups: Sequence[MediaGroup]) -> dict[_Sort, list[MediaGroup]]:
-    found: dict[_Sort, list[MediaGroup]] = {}
-    for group in groups:
-        found.setdefault(_sort(group), []).append(group)
-    return found
 
 
 def _kinds(group: MediaGroup) -> _Kinds:
@@ -147,11 +138,6 @@ def permute_options(question: Question, *, seed: int) -> Question:
         return question
     steps = 1 + stable_int(seed, "permuted_options", question.id) % (len(question.options) - 1)
     return replace(question, options=(*question.options[-steps:], *question.options[:-steps]))
-
-
-def prediction_key(request: Request) -> PredictionKey:
-    """Returns the key of a request that is asked, which its prediction must carry."""
-    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
 
 
 def prompt_hash(request: Request, shown: MediaGroup) -> str:

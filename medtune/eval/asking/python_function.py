@@ -10,7 +10,6 @@ from medtune.data.media.load import pictures_of
 from medtune.data.readable import readable_text
 from medtune.data.types import MediaGroup, Prediction, Request
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.plan import prediction_key
 
 AnswerFunction = Callable[[list[PIL.Image.Image], str], str]
 """A function of (pictures, prompt) that returns the reply.
@@ -83,7 +82,7 @@ class Calling:
                     f"the function returned {said!r:.80} ({type(said).__name__}) for the question "
                     f"{request.question.id}; wanted a text (str), '' for no answer"
                 )
-            yield Prediction(prediction_key(request), text=said)
+            yield Prediction(request.key, text=said)
 
 
 def prompt_text(request: Request) -> str:

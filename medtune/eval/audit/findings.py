@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from pydantic import with_config
 
+from medtune.data.grouping import grouped
 from medtune.data.prepared.lookalikes import MAX_DISTANCE, Look, lookalike_groups
 from medtune.data.seeding import stable_order
 from medtune.data.types import Interval, MediaGroup, Question
@@ -211,10 +212,7 @@ def _placed(groups: Mapping[str, Sequence[MediaGroup]]) -> Iterable[tuple[str, M
 
 
 def _repeated(questions: Iterable[Question], key: Callable[[Question], Hashable]) -> list[str]:
-    found: dict[Hashable, list[str]] = {}
-    for question in questions:
-        found.setdefault(key(question), []).append(question.id)
-    return [id_ for ids in found.values() if len(ids) > 1 for id_ in ids]
+    return [each.id for same in grouped(questions, key).values() if len(same) > 1 for each in same]
 
 
 def _contradictions(questions: Sequence[Question]) -> list[str]:

@@ -9,6 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.audit.row import (
     CHECKS_ALPHA,
@@ -57,13 +58,10 @@ def collapse_by_subtype(subject: AuditedPhase) -> dict[str, Collapse]:
 
     The keys are "TASK: SUBTYPE"; for questions without a subtype they are "TASK".
     """
-    kinds: dict[str, list[int]] = {}
-    for number, question in enumerate(subject.questions):
-        kinds.setdefault(_kind(question), []).append(number)
-    answers = subject.answers
+    kinds = grouped(zip(subject.questions, subject.answers, strict=True), lambda pair: _kind(pair[0]))
     return {
-        kind: _collapse([subject.questions[i] for i in numbers], [answers[i] for i in numbers])
-        for kind, numbers in kinds.items()
+        kind: _collapse([question for question, _ in pairs], [answer for _, answer in pairs])
+        for kind, pairs in kinds.items()
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from medtune.data.grouping import grouped
 from medtune.data.media.images import image_size
 from medtune.data.media.load import preview
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
@@ -158,12 +159,10 @@ def _probe(
 
 
 def _by_task(questions: Sequence[Question], answers: Sequence[str | None]) -> str:
-    tasks: dict[str, list[int]] = {}
-    for number, question in enumerate(questions):
-        tasks.setdefault(question.facets.get("task", "all"), []).append(number)
     said = []
-    for task, numbers in tasks.items():
-        right = np.mean([answers[number] == questions[number].answer for number in numbers])
-        chance = np.mean([1 / len(questions[number].options) for number in numbers])
+    tasks = grouped(zip(questions, answers, strict=True), lambda pair: pair[0].facets.get("task", "all"))
+    for task, pairs in tasks.items():
+        right = np.mean([answer == question.answer for question, answer in pairs])
+        chance = np.mean([1 / len(question.options) for question, _ in pairs])
         said.append(f"{task} {right:.2f} (guessing {chance:.2f})")
     return ", ".join(said)

@@ -15,6 +15,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from medtune.data.grouping import grouped
 from medtune.data.media.load import preview
 from medtune.data.types import MediaGroup, Question
 
@@ -130,10 +131,8 @@ def _by_set(
         learnt.setdefault(name(question), []).append(question)
         if name(question) != question.facets.get("task"):
             learnt.setdefault(question.facets.get("task"), []).append(question)
-    asked: dict[Hashable, list[int]] = {}
-    for number, question in enumerate(questions):
-        if question.media_id in features:
-            asked.setdefault(name(question), []).append(number)
+    shown = (number for number, question in enumerate(questions) if question.media_id in features)
+    asked = grouped(shown, lambda number: name(questions[number]))
     found: list[str | None] = [None] * len(questions)
     for key, numbers in asked.items():
         if key in learnt:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import (
     GUESSING,
@@ -139,9 +140,7 @@ def frame_order_rows(subject: AuditedPhase) -> list[AuditRow]:
     right = rights_in(seen)
     everything = range(len(subject.questions))
     whole = _row(subject, right, everything, SHUFFLED, "the same model with the frames in another order")
-    tasks: dict[str, list[int]] = {}
-    for number, question in enumerate(subject.questions):
-        tasks.setdefault(question.facets.get("task", ""), []).append(number)
+    tasks = grouped(everything, lambda number: subject.questions[number].facets.get("task", ""))
     if len(tasks) < 2:
         return [whole]
     title = "frames in another order, "

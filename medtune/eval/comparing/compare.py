@@ -6,9 +6,10 @@ The difference is second minus first, like the gain, which is after minus before
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from medtune.data.grouping import grouped
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare_file import ComparedLevel, CompareFile, RightAndWrong
-from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
+from medtune.eval.comparing.gain import PairedGain, adjusted_by_holm, level_gain
 from medtune.eval.comparing.verdict import verdict
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply, num_passes, scored_everywhere
@@ -51,7 +52,7 @@ class Difference(ComparedLevel):
     """The difference between the sides on some of the questions that both answered, as compare.json has it."""
 
     # All of the difference; for a task, `permutation_p_holm` is Holm's correction over the tasks.
-    paired: LevelGain
+    paired: PairedGain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +110,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
 
 
 def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[str, Difference]:
-    tasks: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        tasks.setdefault(pair[0].question.facets.get("task", "(no task)"), []).append(pair)
+    tasks = grouped(pairs, lambda pair: pair[0].question.facets.get("task", "(no task)"))
     metric = benchmark.primary_metric
     gains = {task: level_gain(*_sides(chosen), metric, seed=seed) for task, chosen in tasks.items()}
     return {task: _difference(tasks[task], paired, benchmark) for task, paired in adjusted_by_holm(gains).items()}
@@ -121,13 +120,13 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[ParsedReply], list[ParsedReply]]
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-def _difference(pairs: Sequence[Pair], paired: LevelGain, benchmark: Benchmark) -> Difference:
+def _difference(pairs: Sequence[Pair], paired: PairedGain, benchmark: Benchmark) -> Difference:
     is_simple = all(correctness(side) is not None for side in _sides(pairs))
     return Difference(
         n=paired.n,
         num_patients=paired.num_patients,
-        first=finite_number(paired.before),
-        second=finite_number(paired.after),
+        first=paired.before,
+        second=paired.after,
         difference=finite_number(paired.value),
         ci95=(finite_number(paired.ci95.low), finite_number(paired.ci95.high)),
         verdict=verdict(paired, higher_is_better=benchmark.higher_is_better),
@@ -136,10 +135,10 @@ def _difference(pairs: Sequence[Pair], paired: LevelGain, benchmark: Benchmark) 
         mcnemar_p=paired.mcnemar_p if is_simple else None,
         readability=paired.readability,
         counts=RightAndWrong(
-            both_right=paired.both_right,
-            only_first=paired.only_before,
-            only_second=paired.only_after,
-            both_wrong=paired.both_wrong,
+            both_right=paired.counts.both_right,
+            only_first=paired.counts.only_before,
+            only_second=paired.counts.only_after,
+            both_wrong=paired.counts.both_wrong,
         ),
         paired=paired,
     )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import with_config
 
-from medtune.eval.comparing.verdict import Readability, Verdict
+from medtune.eval.comparing.verdict import Verdict
+from medtune.eval.results.gain_schema import Readability
 from medtune.eval.results.phase_schema import Count
 from medtune.eval.results.schema import DOCUMENT, Labelled
 from medtune.eval.statistics.intervals import METHOD

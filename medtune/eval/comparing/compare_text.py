@@ -217,15 +217,15 @@ def comparison_table(found: Comparison) -> Table:
 def notes(found: Comparison) -> tuple[str, ...]:
     """Returns the sentences below the table: the questions that were left out, the tests, and the data."""
     first, second = found.names
-    whole = found.overall.paired
+    counts = found.overall.counts
     one_each = [task for task, each in found.by_task.items() if has_one_question_each(each.paired)]
     said = [
         judgement(found),
         f"Compared: {found.both} questions that both answered, read by {found.parser!r}.",
         f"Left out: {found.only_first} that only {first} answered, {found.only_second} that only {second} answered, "
         f"{found.neither} without any answer.",
-        f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
-        f"{whole.only_after}, both wrong {whole.both_wrong}.",
+        f"Of the {found.both}: both right {counts.both_right}, only {first} {counts.only_first}, only {second} "
+        f"{counts.only_second}, both wrong {counts.both_wrong}.",
         "Difference: second minus first, paired by question.",
         f"95 % intervals: {METHOD}.",
         "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients;",

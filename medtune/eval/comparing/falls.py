@@ -11,10 +11,10 @@ https://www.jstor.org/stable/4615733.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from medtune.data.readable import spoken
-from medtune.eval.comparing.verdict import TASK, Certainty, Change, Verdict, leading_p, verdict
+from medtune.eval.comparing.verdict import TASK, Certainty, Verdict, leading_p, verdict
+from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.statistics.patient_swaps import p_equals
 
 MAX_FALLS = 3
@@ -24,24 +24,12 @@ choice."""
 _MAX_LETTERS = 60
 
 
-class PartChange(Change, Protocol):
-    """A difference on a part of the questions, with both values."""
-
-    @property
-    def before(self) -> float | None:
-        """The metric before; None if it is not recorded."""
-
-    @property
-    def after(self) -> float | None:
-        """The metric after; None if it is not recorded."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fall:
     """A part of the questions on which the model got worse."""
 
     name: str  # The part, e.g. "the answer 'malignant' (diagnosis)".
-    change: PartChange  # The difference on this part.
+    change: LevelGain  # The difference on this part.
     # "sure" if the p value and the interval say so and all questions together changed surely, "open" if only the latter
     # is missing, else "unsure".
     certainty: Certainty
@@ -71,8 +59,8 @@ class Fall:
 
 def falls(
     overall: Verdict,
-    by: Mapping[str, Mapping[str, PartChange]],
-    answers: Mapping[str, Mapping[str, PartChange]],
+    by: Mapping[str, Mapping[str, LevelGain]],
+    answers: Mapping[str, Mapping[str, LevelGain]],
     *,
     higher_is_better: bool,
 ) -> tuple[Fall, ...]:
@@ -97,9 +85,7 @@ def fall_sentences(found: tuple[Fall, ...]) -> tuple[str, ...]:
     )
 
 
-def _of_tasks(
-    overall: Verdict, by: Mapping[str, Mapping[str, PartChange]], *, higher_is_better: bool
-) -> Iterator[Fall]:
+def _of_tasks(overall: Verdict, by: Mapping[str, Mapping[str, LevelGain]], *, higher_is_better: bool) -> Iterator[Fall]:
     facet = TASK if TASK in by else next(iter(by), None)
     levels = by[facet] if facet is not None else {}
     # A single level is all questions, which the headline judges anyway.
@@ -109,7 +95,7 @@ def _of_tasks(
             yield found
 
 
-def _of_answers(overall: Verdict, answers: Mapping[str, Mapping[str, PartChange]]) -> Iterator[Fall]:
+def _of_answers(overall: Verdict, answers: Mapping[str, Mapping[str, LevelGain]]) -> Iterator[Fall]:
     for task, levels in answers.items():
         for name, change in levels.items():
             share = f"the share of right ones where the answer is {_quoted(name)} ({spoken(task)})"
@@ -118,7 +104,7 @@ def _of_answers(overall: Verdict, answers: Mapping[str, Mapping[str, PartChange]
                 yield found
 
 
-def _fall(name: str, change: PartChange, overall: Verdict, higher_is_better: bool) -> Fall | None:
+def _fall(name: str, change: LevelGain, overall: Verdict, higher_is_better: bool) -> Fall | None:
     if change.value == 0 or (change.value > 0) == higher_is_better:
         return None
     verb = "fell" if higher_is_better else "rose"

@@ -19,11 +19,12 @@ import numpy as np
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.verdict import Readability
 from medtune.eval.metric import Metric, ParsedReply, scored_everywhere
 from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.results.gain_schema import Changed, LevelGain, Readability
 from medtune.eval.scoring.answer_classes import is_scored_choice, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
+from medtune.eval.scoring.tables import finite_number
 from medtune.eval.statistics import Floats, cluster_codes
 from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, over_folds, statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
@@ -38,48 +39,30 @@ MIN_SEEDS = 2
 SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 
 
-@dataclass(frozen=True, slots=True)
-class LevelGain:
-    """The gain on some of the questions.
+@dataclass(frozen=True, kw_only=True)
+class PairedGain(LevelGain):
+    """The gain on some of the questions, with what a file of another tool may lack.
 
     Where questions were asked in several passes, the value, its interval and its p value are of the mean over the
     passes. The four counts and McNemar's test count a question as right if more than half of its answers are.
     """
 
-    value: float  # Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
-    before: float  # Primary metric before, of the questions counted in `n`.
-    after: float  # Primary metric after, of the same questions.
-    n: int  # Number of questions whose answers have a score in both phases.
     num_patients: int
-    ci95: Interval  # 95 % interval of the value, paired by question, with patients as clusters.
-    # Two-sided p value of the primary metric's change, from swaps of before and after for whole patients.
+    ci95: Interval
     permutation_p: float
-    # Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as independent.
-    mcnemar_p: float
-    both_right: int
-    only_before: int  # Number of questions right before and wrong after.
-    only_after: int  # Number of questions wrong before and right after.
-    both_wrong: int
-    # `permutation_p` of a level after Holm's correction over all levels of a page; None for all questions together.
-    permutation_p_holm: float | None = None
-    unscored: int = 0  # Number of questions left out because an answer, before or after, waits for a judge.
-    # The part of replies that became readable in the gain; None if every reply could be read.
-    readability: Readability | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """The gain between two phases."""
-
-    overall: LevelGain
+class Gains:
+    overall: PairedGain
     # The gain by facet and level, without levels that have no question with a score in both phases.
-    by: Mapping[str, Mapping[str, LevelGain]]
+    by: Mapping[str, Mapping[str, PairedGain]]
     # The change of the share of right ones by task and true answer: of each class how many were found. The tasks are
     # those that have answer classes (`answer_classes`), and the answers those of at least `MIN_QUESTIONS` questions.
-    answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
+    answers: Mapping[str, Mapping[str, PairedGain]] = field(default_factory=dict)
 
 
-def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) -> Gain | None:
+def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) -> Gains | None:
     """Returns the gain of the primary metric from `before` to `after`; None if no question has a score in both."""
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
@@ -91,14 +74,14 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
 
-    def of(first: Sequence[ParsedReply], second: Sequence[ParsedReply]) -> LevelGain | None:
+    def of(first: Sequence[ParsedReply], second: Sequence[ParsedReply]) -> PairedGain | None:
         earlier, later = scored_everywhere([first, second])
         if not earlier:
             return None
         gain = level_gain(earlier, later, benchmark.primary_metric)
         return replace(gain, unscored=len(first) - len(earlier))
 
-    by: dict[str, dict[str, LevelGain]] = {}
+    by: dict[str, dict[str, PairedGain]] = {}
     tested: dict[tuple[str, str], tuple[str, ...]] = {}
     for facet in benchmark.facets_of(row.question for row in before.rows):
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
@@ -124,19 +107,19 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
     for task, found_levels in answers.items():
         for name in found_levels:
             found_levels[name] = one_family["answers", task, name]
-    return Gain(overall, by, answers)
+    return Gains(overall, by, answers)
 
 
 def level_gain(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
-) -> LevelGain:
+) -> PairedGain:
     """Returns the gain of a metric on scored rows that are paired by position."""
     gain = _gain_of_all(before, after, metric, seed=seed)
     return replace(gain, readability=_readability(gain, before, after, metric, seed=seed))
 
 
 def _readability(
-    gain: LevelGain, before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
+    gain: PairedGain, before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
 ) -> Readability | None:
     """Returns the readability of a gain, for which a missing reply counts as unread; None if all could be read."""
     pairs = [(_is_read(one), _is_read(other)) for one, other in zip(before, after, strict=True)]
@@ -164,17 +147,17 @@ def _is_read(row: ParsedReply) -> bool:
 
 def _gain_of_all(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
-) -> LevelGain:
+) -> PairedGain:
     right = both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)
     first, second = earlier.value(), later.value()
     pairs = [(one.correct, two.correct) for one, two in zip(before, after, strict=True)]
     only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
-    return LevelGain(
+    return PairedGain(
         value=second - first,
-        before=first,
-        after=second,
+        before=finite_number(first),
+        after=finite_number(second),
         n=len(before),
         num_patients=len(set(patients)),
         ci95=over_folds(
@@ -184,16 +167,18 @@ def _gain_of_all(
         ),
         permutation_p=patient_p(metric.on([*before, *after]), patients, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
-        both_right=pairs.count((True, True)),
-        only_before=only_before,
-        only_after=only_after,
-        both_wrong=pairs.count((False, False)),
+        counts=Changed(
+            both_right=pairs.count((True, True)),
+            only_before=only_before,
+            only_after=only_after,
+            both_wrong=pairs.count((False, False)),
+        ),
     )
 
 
 def _answers(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], tasks: Collection[str], *, facet: str
-) -> dict[str, dict[str, LevelGain]]:
+) -> dict[str, dict[str, PairedGain]]:
     pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
     for one, two in zip(before, after, strict=True):
         if is_scored_choice(one) and (task := task_name(one.question, facet)) in tasks:
@@ -203,13 +188,13 @@ def _answers(
         for name, both in pairs.items()
         if len(both) >= MIN_QUESTIONS
     }
-    by: dict[str, dict[str, LevelGain]] = {}
+    by: dict[str, dict[str, PairedGain]] = {}
     for (task, answer), level in found.items():
         by.setdefault(task, {})[answer] = level
     return by
 
 
-def adjusted_by_holm(levels: Mapping[Name, LevelGain]) -> dict[Name, LevelGain]:
+def adjusted_by_holm(levels: Mapping[Name, PairedGain]) -> dict[Name, PairedGain]:
     """Returns the levels with `permutation_p_holm`, Holm's correction of `permutation_p` over all of them."""
     adjusted = holm([level.permutation_p for level in levels.values()]).p_values
     return {

@@ -8,10 +8,10 @@ that could be read both times (`Readability`). If it is not met there, what was 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from medtune.data.types import Interval
+from medtune.eval.results.gain_schema import LevelGain, Readability
 from medtune.eval.statistics.patient_swaps import ALPHA, p_equals, p_text
 
 Verdict = Literal["gain", "format", "loss", "unclear"]
@@ -31,77 +31,12 @@ def difference_word(*, higher_is_better: bool) -> str:
     return "gain" if higher_is_better else "change"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readability:
-    """The questions of a gain by whether the replies to them could be read, and the gain split by it into two parts.
-
-    A model that merely learnt to answer in few words is read more often, and its score rises without any knowledge.
-
-    Attributes:
-        only_before: Number of questions whose reply could be read before and not after.
-        only_after: Number of questions whose reply could be read after and not before.
-        neither: Number of questions whose reply could be read neither before nor after.
-        both: Number of questions whose reply, in each pass, could be read before and after.
-        value: The part of the gain on those questions: the gain if all other replies had stayed as they were; None if
-            there are none.
-        ci95: Its 95 % interval, paired by question, with patients as clusters; None if there is none.
-        permutation_p: Its p value from swaps of whole patients; None if there is none.
-        format_value: The other part of the gain, which goes with replies that became readable or unreadable; None if it
-            is not recorded.
-    """
-
-    only_before: int
-    only_after: int
-    neither: int
-    both: int
-    value: float | None = None
-    ci95: Interval | None = None
-    permutation_p: float | None = None
-    format_value: float | None = None
-
-
-class Change(Protocol):
-    """A difference between two sets of answers to the same questions, such as `gain.LevelGain`."""
-
-    @property
-    def value(self) -> float:
-        """The primary metric after minus before."""
-
-    @property
-    def n(self) -> int:
-        """Number of questions."""
-
-    @property
-    def num_patients(self) -> int | None:
-        """Number of patients that the questions are about; None if it is not recorded."""
-
-    @property
-    def ci95(self) -> Interval | None:
-        """95 % interval of the value; None if there is none."""
-
-    @property
-    def permutation_p(self) -> float | None:
-        """P value from swaps of whole patients; None if it is not recorded."""
-
-    @property
-    def permutation_p_holm(self) -> float | None:
-        """`permutation_p` after Holm's correction; None where the difference is not one of several."""
-
-    @property
-    def mcnemar_p(self) -> float:
-        """P value of McNemar's exact test, which takes questions as independent."""
-
-    @property
-    def readability(self) -> Readability | None:
-        """The part of the difference that goes with replies that became readable; None if all could be read."""
-
-
-def leading_p(change: Change) -> float | None:
+def leading_p(change: LevelGain) -> float | None:
     """Returns the p value that decides: after Holm's correction where there is one; None if none is recorded."""
     return change.permutation_p if change.permutation_p_holm is None else change.permutation_p_holm
 
 
-def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
+def verdict(change: LevelGain, *, higher_is_better: bool) -> Verdict:
     """Returns "gain" or "loss" where the p value and the interval both say so, else "unclear".
 
     A gain is "format" if the same is not so of its part on the questions whose replies could be read both times.
@@ -114,13 +49,13 @@ def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
     return "gain" if is_of_answers(change) else "format"
 
 
-def verdict_text(change: Change, *, higher_is_better: bool) -> str:
+def verdict_text(change: LevelGain, *, higher_is_better: bool) -> str:
     judged = verdict(change, higher_is_better=higher_is_better)
     unread = "" if judged != "loss" or is_of_answers(change) else "; no loss is shown on what could be read both times"
     return VERDICTS[judged] + unread
 
 
-def is_of_answers(change: Change) -> bool:
+def is_of_answers(change: LevelGain) -> bool:
     """Returns whether p value and interval show the difference on the questions whose replies can be read both times.
 
     It must have the sign of the whole difference.
@@ -133,7 +68,7 @@ def is_of_answers(change: Change) -> bool:
     return part.ci95.low > 0 if change.value > 0 else part.ci95.high < 0
 
 
-def grounds(change: Change) -> str:
+def grounds(change: LevelGain) -> str:
     """Returns the evidence as a sentence; where the verdict is "unclear", it says what is missing."""
     p = leading_p(change)
     if p is None:
@@ -153,13 +88,13 @@ def grounds(change: Change) -> str:
     )
 
 
-def question_level(change: Change) -> str:
+def question_level(change: LevelGain) -> str:
     """Returns the result of McNemar's test as a sentence that says what it assumes."""
     test = f"McNemar's exact test, which takes questions as independent, gives {p_equals(change.mcnemar_p)}"
     return f"At the level of questions, {test}; it decides nothing here"
 
 
-def has_one_question_each(change: Change) -> bool:
+def has_one_question_each(change: LevelGain) -> bool:
     """Returns whether each patient has one question, so that questions are as independent as patients."""
     return change.num_patients == change.n
 
@@ -174,7 +109,7 @@ def _excludes_zero(interval: Interval) -> bool:
     return interval.low > 0 or interval.high < 0
 
 
-def _at_least(change: Change) -> str:
+def _at_least(change: LevelGain) -> str:
     if change.num_patients is None:
         return ""
     least = 2.0 ** (1 - change.num_patients)

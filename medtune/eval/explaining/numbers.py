@@ -9,8 +9,9 @@ from medtune.data.catalog import nearest
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.comparing.gain import both_correctness
 from medtune.eval.metric import Metric, ParsedReply, passes_text, scored_everywhere
+from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.results.phase_schema import Measured
-from medtune.eval.results.schema import LevelGain, ResultsFile
+from medtune.eval.results.schema import ResultsFile
 from medtune.eval.scoring.counted import NOT_ABOUT, CountedRows, counted, reads_replies_alone
 from medtune.eval.scoring.score import correctness, folds_of, parts
 from medtune.eval.statistics.column_sums import Recomputed, mean_over_passes

@@ -3,12 +3,17 @@
 Here stands how a benchmark has its free answers judged, and the protocol that a judge follows.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from medtune.data.json_text import json_value
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
+
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
 class OfficialWords(NamedTuple):
@@ -34,7 +39,7 @@ class JudgeTask:
     # A function of (predictions, the judge's replies by key) that returns the predictions in the form that the
     # benchmark's parsers read.
     applied: Callable[[Iterable[Prediction], Mapping[PredictionKey, str]], list[Prediction]]
-    points: Callable[[str], int]  # A function from a usable reply of the judge to its points.
+    read_points: Callable[[str], int | None]  # Returns the points in a reply of the judge; None where it states none.
     levels: tuple[int, ...]  # All possible points, lowest first.
     is_extra: bool = False  # Whether verdicts are only shown beside the scores, which do not use them.
     # A function of (the benchmark's own evaluation script or its folder, whether its block on strictness is appended)
@@ -43,9 +48,24 @@ class JudgeTask:
     # The words around question and reply, with gaps, if they are read from such a script; "" for ours.
     user_words: str = ""
 
+    def points(self, text: str) -> int:
+        """Returns the points in a reply of the judge that is a verdict."""
+        found = self.read_points(text)
+        if found is None:
+            raise ValueError("this reply of the judge is no verdict; judge the answer again")
+        return found
+
     def is_needed(self, question: Question) -> bool:
         """Returns whether an answer to the question gets its score only from a judge."""
         return not self.is_extra and self.covers(question)
+
+
+def json_in_reply(text: str) -> object:
+    """Returns the JSON that a judge's reply is, with or without thoughts and a code fence; None where it is none."""
+    try:
+        return json_value(_FENCE.sub("", without_thinking(text).strip()))
+    except ValueError:
+        return None
 
 
 def with_official_words(task: JudgeTask, script: Path, *, is_strict: bool) -> JudgeTask:

@@ -5,21 +5,18 @@ No metric uses these verdicts, and without a judge there is no table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from medtune.data.json_text import json_value
+from medtune.data.grouping import grouped
 from medtune.data.readable import readable_question
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
-from medtune.eval.judge import JudgeTask
+from medtune.eval.judge import JudgeTask, json_in_reply
 from medtune.eval.metric import passes_text
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD, mean_interval
-
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
 def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
@@ -33,7 +30,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
     return JudgeTask(
         covers=covers,
         system=f"{system}\n\n{form} and explanation (one sentence).",
-        user=_judged_text,
+        user=judged_text,
         schema={
             "type": "object",
             "properties": {"points": {"type": "integer", "enum": list(levels)}, "explanation": {"type": "string"}},
@@ -42,7 +39,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
         },
         is_usable=lambda text: read_points(text) in levels,
         applied=_with_verdicts,
-        points=_points,
+        read_points=read_points,
         levels=levels,
         is_extra=True,
     )
@@ -54,10 +51,7 @@ def read_points(text: str) -> int | None:
     >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
     (2, None)
     """
-    try:
-        said = json_value(_FENCE.sub("", without_thinking(text).strip()))
-    except ValueError:
-        return None
+    said = json_in_reply(text)
     points = said.get("points") if isinstance(said, dict) else None
     return points if isinstance(points, int) and not isinstance(points, bool) else None
 
@@ -70,17 +64,15 @@ def verdict_table(
     If questions were asked in several passes, a question has the mean points of its answers. An answer without words
     gets no points. Questions with an answer without a verdict are counted separately and are in no mean.
     """
-    said: dict[str, list[Prediction]] = {}
-    for each in evidence.predictions:
-        if each.key[1:3] == ("image", "generation"):
-            said.setdefault(each.key.question_id, []).append(each)
+    said = grouped(
+        (each for each in evidence.predictions if each.key[1:3] == ("image", "generation")),
+        lambda each: each.key.question_id,
+    )
     if all(each.verdict is None for replies in said.values() for each in replies):
         return []
     asked = [question for question in evidence.questions if task.covers(question)]
     num_passes = len({each.key.repeat for replies in said.values() for each in replies})
-    levels: dict[str, list[Question]] = {}
-    for question in asked:
-        levels.setdefault(level(question) if level else question.facets.get(by, ""), []).append(question)
+    levels = grouped(asked, lambda question: level(question) if level else question.facets.get(by, ""))
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
@@ -118,12 +110,5 @@ def _with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[Pre
     ]
 
 
-def _points(text: str) -> int:
-    found = read_points(text)
-    if found is None:
-        raise ValueError("this reply of the judge is no verdict; judge the answer again")
-    return found
-
-
-def _judged_text(question: Question, reply: str) -> str:
+def judged_text(question: Question, reply: str) -> str:
     return f"Question: {readable_question(question)}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from medtune.data.files import replace_file
 from medtune.data.json_text import json_value
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge import Judge, JudgeTask
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.parse_replies import index, question_of, words_of
 
 JUDGE_MARK = "<|judge|>"

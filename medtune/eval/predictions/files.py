@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar, cast, get_args
 
 from medtune.data.catalog import nearest
-from medtune.data.files import give_usual_permissions
 from medtune.data.json_text import json_value
 from medtune.data.types import Condition, Prediction, PredictionKey, Reading
 
@@ -113,25 +110,6 @@ def parse_line(line: bytes, *, where: str) -> Prediction:
     )
     _check(prediction, where)
     return prediction
-
-
-def replace_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Replaces a file of predictions by `lines` (with newlines) at once, so that readers never see half of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        give_usual_permissions(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise OSError(
-            error.errno, f"could not write {path} ({error.strerror}); free some space and try again"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _object(line: bytes, where: str) -> Mapping[str, object]:

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from medtune.data.files import replace_file
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.predictions.files import MERGED, describe_key, format_line, parse_line, replace_file
+from medtune.eval.predictions.files import MERGED, describe_key, format_line, parse_line
 
 _LINES_PER_SYNC = 64
 _NAMED = 3

@@ -209,7 +209,7 @@ def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
     replies = tuple(map(str, _flat(each[name])))
     if not replies:
         raise ValueError(f"{where}: wanted a reply in {name!r}, it is empty. Leave the line out for a missing answer.")
-    if _are_likelihoods(replies):
+    if len(replies) % 2 == 0 and all(flag in ("True", "False") for flag in replies[1::2]):
         raise ValueError(
             f"{where}: {name!r} holds log-likelihoods of options, not replies. Have the tool generate (generate_until)."
         )
@@ -223,10 +223,6 @@ def _swift_row(each: Mapping[str, object], where: str) -> ToolRow:
     asked = [cell_text(turn.get("content")) for turn in turns if turn.get("role") == "user"]
     fields = {"input": asked[-1] if asked else "", "answer": cell_text(each.get("labels"))}
     return ToolRow(fields, (cell_text(each["response"]),), shown_options(fields), where)
-
-
-def _are_likelihoods(replies: Sequence[str]) -> bool:
-    return len(replies) % 2 == 0 and all(flag in ("True", "False") for flag in replies[1::2])
 
 
 def _flat(value: object) -> Iterable[object]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from medtune.data.grouping import grouped
 from medtune.data.readable import readable_text
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.predictions.tool_files import TEXTS, ToolRow
@@ -213,9 +214,7 @@ def _refusal(rows: Sequence[ToolRow], questions: Sequence[Question], reasons: Se
 
 
 def _predictions(rows: Sequence[ToolRow], found: Sequence[Question]) -> MatchedRows:
-    of_question: dict[str, list[tuple[ToolRow, Question]]] = {}
-    for row, question in zip(rows, found, strict=True):
-        of_question.setdefault(question.id, []).append((row, question))
+    of_question = grouped(zip(rows, found, strict=True), lambda pair: pair[1].id)
     predictions, judge_replies, repeated = list[Prediction](), dict[PredictionKey, str](), 0
     for question_id, pairs in of_question.items():
         taken = _declared_repeats(pairs) or _same_once(pairs)

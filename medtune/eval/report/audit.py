@@ -5,7 +5,7 @@ The rows are those of audit.json, or, without such a file, the baselines in resu
 
 from dataclasses import dataclass
 
-from medtune.data.readable import spoken
+from medtune.data.readable import capital, spoken
 from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap
 from medtune.eval.audit.run_rows import LINEAR_PROBE
 from medtune.eval.report.charts.strips import StripChart, StripValue, strip_chart
@@ -111,8 +111,8 @@ def image_use(run: RunData) -> ImageUse | None:
     guess = next((row.value for row in audited if row.name == "random"), None)
     rows = [StripValue(_IMAGE[row.name], row.value, row.ci95, "blind") for row in unseeing]
     rows = _with_references(rows, before.get(ACCURACY), guess, num)
-    chart = strip_chart("image-use", f"{_QUESTION} {_capital(ACCURACY)} of {num:,} questions", [*own, *rows])
-    return ImageUse(f"{_capital(', '.join(told))}{with_it}: {standing}.", not alike, chart)
+    chart = strip_chart("image-use", f"{_QUESTION} {capital(ACCURACY)} of {num:,} questions", [*own, *rows])
+    return ImageUse(f"{capital(', '.join(told))}{with_it}: {standing}.", not alike, chart)
 
 
 def _image_use_of_baselines(run: RunData) -> ImageUse | None:
@@ -121,11 +121,11 @@ def _image_use_of_baselines(run: RunData) -> ImageUse | None:
     if not known or run.last.overall.value is None:
         return None
     told = ", ".join(f"{_IMAGE[name]} it scores {plain(value, 2)}" for name, value in known.items())
-    level, sentence = run.last.overall, f"{_capital(told)}; medtune audit RUN tests the difference."
+    level, sentence = run.last.overall, f"{capital(told)}; medtune audit RUN tests the difference."
     rows = [StripValue(_IMAGE[name], value, None, "blind") for name, value in known.items()]
     before = run.phases["zero_shot"].overall if run.gain else None
     rows = [*_own(run, _OWN), *_with_references(rows, before, level.baselines.get("random"), level.n)]
-    title = f"{_QUESTION} {_capital(spoken(run.primary))} of {level.n:,} questions"
+    title = f"{_QUESTION} {capital(spoken(run.primary))} of {level.n:,} questions"
     return ImageUse(sentence, False, strip_chart("image-use", title, rows))
 
 
@@ -231,7 +231,7 @@ def _strongest(row: AuditRow, gap: Gap, free: str) -> Strongest:
     p = gap.permutation_p_holm
     tested = "" if p is None else f"; {p_equals(p)} after Holm's correction over the checks"
     sentence = (
-        f"{_capital(row.title)}{free} reaches an accuracy of {plain(row.value, 2)} on {row.n:,} questions: {standing} "
+        f"{capital(row.title)}{free} reaches an accuracy of {plain(row.value, 2)} on {row.n:,} questions: {standing} "
         f"(model minus check {signed(gap.value, 2)}, 95 % interval {span(gap.ci95, 2, sign=True)}{tested})."
     )
     return Strongest(row.title, row.value, gap.is_better, sentence)
@@ -255,10 +255,6 @@ def _strongest_baseline(run: RunData) -> Strongest | None:
 def _reaches(value: float, run: RunData) -> bool:
     reach = run.last.overall.ci95
     return reach is not None and (value >= reach.low if run.higher_is_better else value <= reach.high)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def audit_table(run: RunData) -> ReportTable:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medtune.data.readable import spoken
+from medtune.data.readable import capital, spoken
 from medtune.eval.audit.row import NOT_BEATEN
 from medtune.eval.comparing.falls import fall_sentences, falls
 from medtune.eval.comparing.verdict import Verdict, grounds, leading_p, readability_text, verdict, verdict_text
@@ -89,17 +89,13 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         before=_value_text(before),
         gain=signed(change.value, 2),
         interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
-        measured=f"{_capital(_subject(run, num_patients))}.",
+        measured=f"{capital(_subject(run, num_patients))}.",
         test=f"{grounds(change)}.",
     )
 
 
 def _value_text(value: float | None) -> str:
     return "no value" if value is None else plain(value, 2)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _phase(run: RunData) -> str:
@@ -169,7 +165,7 @@ def _remembered(run: RunData) -> list[Caveat]:
         return [Caveat("On which patients the weights were trained before is not recorded.", memory)]
     seen = [Caveat(f"The weights were trained on {label.seen_in_training}.", memory)] if label.seen_in_training else []
     if label.learnt_lookalikes:
-        seen.append(Caveat(f"{_capital(label.learnt_lookalikes)}.", "" if seen else memory))
+        seen.append(Caveat(f"{capital(label.learnt_lookalikes)}.", "" if seen else memory))
     return [*seen, *([Caveat("The data changed during the run.", "")] if label.changed_data else [])]
 
 

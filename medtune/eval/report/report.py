@@ -86,7 +86,6 @@ class RunReport:
 
 
 def run_report(run: RunData, paper_of: PaperOf) -> RunReport:
-    """Returns the parts of a run's report."""
     shown = gallery(run)
     return RunReport(
         run=run,

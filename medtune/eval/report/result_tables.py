@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.readable import spoken
 from medtune.eval.comparing.verdict import (
-    Change,
     Verdict,
     has_one_question_each,
     one_question_note,
@@ -32,8 +31,8 @@ from medtune.eval.report.table import (
     phase_title,
     word,
 )
+from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.results.phase_schema import Level, Measured
-from medtune.eval.results.schema import LevelGain
 
 _TONES: Mapping[Verdict, Tone] = {"gain": "good", "loss": "bad"}
 
@@ -48,7 +47,7 @@ def value_cells(measured: Measured | None) -> list[Cell]:
     return [number(measured.value if measured else None), interval(measured.ci95 if measured else None)]
 
 
-def gain_cells(gain: Change | None, *, higher_is_better: bool, whole: Change | None = None) -> list[Cell]:
+def gain_cells(gain: LevelGain | None, *, higher_is_better: bool, whole: LevelGain | None = None) -> list[Cell]:
     """Returns the cells of a gain, marked if larger than chance explains, and of its interval; dashes for None.
 
     Args:
@@ -68,7 +67,7 @@ def part_cells(gain: LevelGain | None) -> list[Cell]:
     return [change(0.0 if part.value is None else part.value), change(part.format_value)]
 
 
-def improvement_tone(gain: Change | None, *, higher_is_better: bool) -> Tone:
+def improvement_tone(gain: LevelGain | None, *, higher_is_better: bool) -> Tone:
     """Returns the tone of a gain: "good" or "bad" if it is larger than chance explains (`verdict`), else ""."""
     judged = verdict(gain, higher_is_better=higher_is_better) if gain else "unclear"
     return _TONES.get(judged, "")

@@ -13,9 +13,10 @@ from medtune.data.yaml_text import yaml_text
 from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.draws import ShownDraw, read_draws
+from medtune.eval.results.gain_schema import Gain
 from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.phase_schema import Phase
-from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
+from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
 
 LOSS, GRADIENT_NORM, RATES = "train/loss", "train/gradient_norm", "train/lr_"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
+from medtune.data.grouping import grouped
 from medtune.eval.report.table import Cell, ReportTable, number, word
 from medtune.eval.results.draws import ShownDraw
 
@@ -19,10 +20,7 @@ def draws_table(draws: Sequence[ShownDraw]) -> ReportTable | None:
     steps = sorted({each.step for each in draws})
     chosen = {steps[place * (len(steps) - 1) // max(min(len(steps), MAX_STEPS) - 1, 1)] for place in range(MAX_STEPS)
               if place < len(steps)}  # fmt: skip
-    rows: dict[tuple[str, int], list[ShownDraw]] = {}
-    for each in draws:
-        if each.step in chosen:
-            rows.setdefault((each.question_id, each.step), []).append(each)
+    rows = grouped((each for each in draws if each.step in chosen), lambda each: (each.question_id, each.step))
     order = {each.question_id: place for place, each in reversed([*enumerate(draws)])}
     places = sorted(rows, key=lambda key: (order[key[0]], key[1]))
     left = len(steps) - len(chosen)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from medtune.data.control_characters import without_controls
+from medtune.data.files import replace_file
 from medtune.eval.benchmark import PaperOf
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.answer_classes import matrix_table
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS
 from medtune.eval.report.html import render

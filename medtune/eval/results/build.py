@@ -9,9 +9,8 @@ from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.audit.row import Audit
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing import gain as compared
 from medtune.eval.comparing.falls import fall_sentences, falls
-from medtune.eval.comparing.gain import Gain
+from medtune.eval.comparing.gain import Gains
 from medtune.eval.comparing.verdict import (
     difference_word,
     grounds,
@@ -23,6 +22,7 @@ from medtune.eval.comparing.verdict import (
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import passes_text
 from medtune.eval.results import phase_schema, schema
+from medtune.eval.results.gain_schema import Gain
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 from medtune.eval.scoring.score import LevelScore, PhaseScores, folds_of
@@ -55,7 +55,7 @@ class RunFacts:
 
 def results_file(
     phases: Mapping[str, PhaseScores],
-    gain: compared.Gain | None,
+    gain: Gains | None,
     benchmark: Benchmark,
     *,
     benchmark_name: str,
@@ -90,7 +90,7 @@ def results_file(
 
 
 def rescored(
-    results: schema.ResultsFile, phases: Mapping[str, PhaseScores], gain: compared.Gain | None, benchmark: Benchmark
+    results: schema.ResultsFile, phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Benchmark
 ) -> schema.ResultsFile:
     """Returns the results of a run with new scores and the same facts about the run."""
     return replace(
@@ -109,7 +109,6 @@ def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows |
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
-    """Returns the content of audit.json."""
     return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse, interval_method=METHOD)
 
 
@@ -191,41 +190,13 @@ def _reliability(found: Calibration) -> phase_schema.Reliability:
     )
 
 
-def _gain(gain: compared.Gain | None) -> schema.Gain | None:
-    if gain is None:
-        return None
-    by, answers = (
-        {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in levels.items()}
-        for levels in (gain.by, gain.answers)
-    )
-    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, answers=answers)
-
-
-def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
-    return schema.LevelGain(
-        value=level.value,
-        before=finite_number(level.before),
-        after=finite_number(level.after),
-        n=level.n,
-        num_patients=level.num_patients,
-        unscored=level.unscored,
-        ci95=level.ci95,
-        permutation_p=level.permutation_p,
-        permutation_p_holm=level.permutation_p_holm,
-        mcnemar_p=level.mcnemar_p,
-        readability=level.readability,
-        counts=schema.Changed(
-            both_right=level.both_right,
-            only_before=level.only_before,
-            only_after=level.only_after,
-            both_wrong=level.both_wrong,
-        ),
-    )
+def _gain(gain: Gains | None) -> Gain | None:
+    return Gain(**vars(gain.overall), by=gain.by, answers=gain.answers) if gain else None
 
 
 def gain_table(
     phases: Mapping[str, PhaseScores],
-    gain: Gain | None,
+    gain: Gains | None,
     benchmark: Benchmark,
     *,
     label: DataLabel,
@@ -273,7 +244,7 @@ def gain_table(
     return "\n".join([*lines, "", *label.notes(), *_notes(phases, gain, benchmark, judged_by)])
 
 
-def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark, judged_by: str) -> list[str]:
+def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Benchmark, judged_by: str) -> list[str]:
     *_, last = phases.values()
     score = last.overall.score
     read = read_by(last.parser, (row.question for row in last.rows), benchmark)
@@ -297,7 +268,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
-        level, difference = gain.overall, difference_word(higher_is_better=benchmark.higher_is_better)
+        level, counts = gain.overall, gain.overall.counts
+        difference = difference_word(higher_is_better=benchmark.higher_is_better)
         if level.readability:
             notes.append(readability_text(level.readability))
         if level.unscored:
@@ -306,8 +278,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             )
         in_passes = "In most of its passes right" if score.repeats > 1 else "Right"
         notes.append(
-            f"{in_passes} before and after {level.both_right}, only before {level.only_before}, "
-            f"only after {level.only_after}, neither {level.both_wrong}."
+            f"{in_passes} before and after {counts.both_right}, only before {counts.only_before}, "
+            f"only after {counts.only_after}, neither {counts.both_wrong}."
         )
         if not benchmark.higher_is_better:
             notes.append(f"Of {benchmark.primary}, lower is better: a change below 0 is for the better.")

@@ -10,11 +10,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 
-from medtune.data.types import Condition, Interval, Reading
+from medtune.data.types import Condition, Reading
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
-from medtune.eval.comparing.verdict import Readability
 from medtune.eval.data_label import DataLabel, Fact, recorded_label
+from medtune.eval.results.gain_schema import Gain
 from medtune.eval.results.phase_schema import Count, Phase
 
 PHASES = ("zero_shot", "final")
@@ -26,75 +26,6 @@ def _only_phases(phases: Mapping[str, Phase]) -> dict[str, Phase]:
     if not found:
         raise ValueError('wanted a phase "zero_shot" or "final"')
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """The number of questions that were answered right before, after, both times or never.
-
-    A question that was asked in several passes counts as right if more than half of its answers are.
-
-    Attributes:
-        both_right: Number of questions right before and after.
-        only_before: Number of questions right before and wrong after.
-        only_after: Number of questions wrong before and right after.
-        both_wrong: Number of questions wrong before and after.
-    """
-
-    both_right: Count
-    only_before: Count
-    only_after: Count
-    both_wrong: Count
-
-
-@dataclass(frozen=True, kw_only=True)
-class LevelGain:
-    """The gain on some of the questions.
-
-    Attributes:
-        value: Primary metric after minus before.
-        before: Primary metric before, of the questions counted in `n`; None if it is not recorded.
-        after: Primary metric after, of the same questions; None if it is not recorded.
-        n: Number of questions whose answers have a score both before and after.
-        num_patients: Number of patients that these questions are about; None if it is not recorded.
-        unscored: Number of questions left out because an answer, before or after, waits for a judge.
-        ci95: 95 % interval of the value, paired by question, with patients as clusters; None if it is not recorded.
-        permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
-            patients; the gain on all questions is judged by it. None if it is not recorded.
-        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels and answers of the page,
-            by which a level is judged; None for all questions together.
-        mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
-        counts: Number of questions that were answered right before, after, both times or never.
-        readability: The questions by whether the replies to them could be read, and the two parts of the gain: on those
-            whose replies always could, and the rest; None if every reply could be read, or if it is not recorded.
-    """
-
-    value: float
-    before: float | None = None
-    after: float | None = None
-    n: Count
-    num_patients: Count | None = None
-    unscored: Count = 0
-    ci95: Interval | None = None
-    permutation_p: float | None = None
-    permutation_p_holm: float | None = None
-    mcnemar_p: float
-    counts: Changed
-    readability: Readability | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gain(LevelGain):
-    """The gain on all questions.
-
-    Attributes:
-        by: Facet -> level -> the gain on the questions of that level.
-        answers: Task -> true answer -> the change of the share of right ones among the questions with this answer, for
-            tasks with few different answers.
-    """
-
-    by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
-    answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

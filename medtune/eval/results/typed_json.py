@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 
 AGAIN = "Was the file edited or cut off? Copy the run folder again, or run again."
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
@@ -180,10 +181,9 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     """
     reading = PER_TOKEN if parser == PER_TOKEN else LIKELIHOOD
     likelihoods = {row.question.id: row.prediction for row in parsed.get(reading, ()) if row.prediction}
-    tasks: dict[str, list[ParsedReply]] = {}
-    for row in parsed[parser]:
-        if is_scored_choice(row):
-            tasks.setdefault(task_name(row.question, facet), []).append(row)
+    tasks = grouped(
+        (row for row in parsed[parser] if is_scored_choice(row)), lambda row: task_name(row.question, facet)
+    )
     found, left_out = [], {}
     for name, rows in tasks.items():
         classes = shared_classes([row.question for row in rows])

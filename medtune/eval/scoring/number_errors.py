@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Interval, Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.parsers.measures import read_measure
@@ -89,13 +90,9 @@ def number_tables(rows: Sequence[ParsedReply]) -> list[Table]:
         Bland & Altman 1986, doi:10.1016/S0140-6736(86)90837-8: bias, and limits of agreement at bias +- 1.96 SD.
         Woodruff 1952, doi:10.1080/01621459.1952.10483443: the quantiles at the limits of the share below the median.
     """
-    units: dict[str, list[ParsedReply]] = {}
-    for row in rows:
-        units.setdefault(row.question.unit or "", []).append(row)
+    units = grouped(rows, lambda row: row.question.unit or "")
     groups = {(_only_text(found), unit): found for unit, found in units.items()}
-    texts: dict[tuple[str, str], list[ParsedReply]] = {}
-    for row in rows:
-        texts.setdefault((row.question.text, row.question.unit or ""), []).append(row)
+    texts = grouped(rows, lambda row: (row.question.text, row.question.unit or ""))
     often = sorted((name for name, found in texts.items() if len(found) > 1), key=lambda name: -len(texts[name]))
     groups |= {name: texts[name] for name in often[:MOST_TEXTS]} if len(texts) > len(groups) else {}
     errors, agreements, points = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[Agreement]()

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import get_args
 
 from medtune.data.catalog import nearest
+from medtune.data.files import replace_file
 from medtune.data.types import OF_OPTIONS, Condition, Prediction, PredictionKey, Question, Reading
 from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.metric import ParsedReply, joined_passes
-from medtune.eval.predictions.files import describe_key, replace_file
+from medtune.eval.predictions.files import describe_key
 from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Prediction
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts
 
@@ -87,10 +88,10 @@ class Cut:
 
 def count_cut(predictions: Iterable[Prediction]) -> dict[str, Cut]:
     """Returns the generations that were cut, by condition; without conditions of which no end is known."""
-    known: dict[str, list[Prediction]] = {}
-    for each in predictions:
-        if each.key.reading == "generation" and each.finish_reason is not None:
-            known.setdefault(each.key.condition, []).append(each)
+    known = grouped(
+        (each for each in predictions if each.key.reading == "generation" and each.finish_reason is not None),
+        lambda each: each.key.condition,
+    )
     cut = {condition: [each for each in said if each.finish_reason == "length"] for condition, said in known.items()}
     return {
         condition: Cut(

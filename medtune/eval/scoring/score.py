@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from medtune.data.catalog import nearest
+from medtune.data.grouping import grouped
 from medtune.data.types import FOLD, Condition, Prediction, Question, Reading, Score
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
@@ -347,11 +348,8 @@ def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedRepl
 
 
 def _numbers(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
-        if facet in row.question.facets:
-            found.setdefault(row.question.facets[facet], []).append(number)
-    return found
+    having = (number for number, row in enumerate(rows) if facet in row.question.facets)
+    return grouped(having, lambda number: rows[number].question.facets[facet])
 
 
 def _parser(wanted: str | None, parsed: Mapping[str, Sequence[ParsedReply]], benchmark: Benchmark) -> str:

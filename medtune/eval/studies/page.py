@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.files import replace_file
 from medtune.data.types import Interval
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.html import render
 from medtune.eval.report.table import escaped, paper_table, plain, signed, span, table_lines
 from medtune.eval.results.typed_json import write_document
@@ -85,7 +85,6 @@ class StudyReport:
     billions: Mapping[str, float] = field(default_factory=dict)
 
     def of_table(self, table: PublishedTable) -> dict[tuple[str, str], StudyCell]:
-        """Returns the cells of a table by row and column."""
         return {(cell.row, cell.column): cell for cell in self.cells if cell.table == table.name}
 
 
@@ -269,7 +268,6 @@ def left_out_table(report: StudyReport) -> Table:
 
 
 def figures(report: StudyReport) -> list[Figure]:
-    """Returns the figures of the study, table by table."""
     of_tables = (figures_of(table, report.rows, report.of_table(table), report.billions) for table in report.tables)
     return [each for figures in of_tables for each in figures]
 

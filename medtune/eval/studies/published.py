@@ -148,7 +148,6 @@ class PublishedTable:
 
     @property
     def num_printed(self) -> int:
-        """The number of printed cells."""
         return sum(map(len, self.printed.values()))
 
     @property

@@ -124,7 +124,6 @@ class ChatClient:
         self._closed.set()
 
     def is_kept(self, body: Body, *, repeat: int) -> bool:
-        """Returns whether the reply to a request is in the cache."""
         return self._cache.get(self._digest(body, repeat)) is not None
 
     def ask(

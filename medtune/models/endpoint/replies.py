@@ -1,12 +1,9 @@
 """Reads the reply in a server's response, whole or streamed, and refuses a response that holds none."""
 
-import contextlib
 import hashlib
 import json
 import math
-import os
 import re
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from medtune.data.files import replace_file
 from medtune.data.json_text import json_value
 from medtune.data.types import MediaGroup, Request
 from medtune.models.endpoint.messages import Body, Tokens, cost_text, estimated_tokens, sent_shape, sent_sizes
@@ -231,7 +229,6 @@ class ReplyCache:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
     def put(self, digest: str, reply: Reply) -> None:
-        """Writes the reply to the request with this hash."""
         path = self._path(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         held = {
@@ -241,14 +238,7 @@ class ReplyCache:
             "usage": reply.usage,
             **({"prompt": reply.prompt} if reply.prompt else {}),
         }
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(held, file)
-            Path(name).replace(path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+        replace_file(path, [json.dumps(held).encode()])
 
     def _path(self, digest: str) -> Path:
         return self._folder / digest[:2] / f"{digest[2:]}.json"

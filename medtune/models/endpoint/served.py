@@ -171,17 +171,17 @@ class EndpointAnswerer:
 
     def _future(self, group: MediaGroup, request: Request) -> Future[Prediction]:
         self._refuse_likelihood(request)
-        known = self._asked.pop(_key(request), None)
+        known = self._asked.pop(request.key, None)
         if known is not None:
             return known
-        if self._waiting and _key(self._waiting[0][1]) == _key(request):
+        if self._waiting and self._waiting[0][1].key == request.key:
             self._waiting.popleft()
         return self._pool.submit(self._predicted, group, request)
 
     def _fill(self) -> None:
         while self._waiting and len(self._asked) < AHEAD * self._endpoint.concurrency:
             group, request = self._waiting.popleft()
-            self._asked[_key(request)] = self._pool.submit(self._predicted, group, request)
+            self._asked[request.key] = self._pool.submit(self._predicted, group, request)
 
     def _predicted(self, group: MediaGroup, request: Request) -> Prediction:
         what, shown = f"question {request.question.id!r} ({request.condition})", request.question.options
@@ -194,11 +194,9 @@ class EndpointAnswerer:
         ]
         if likely:
             logprobs, lengths = option_logprobs(replies, what=what)
-            return Prediction(_key(request), options_shown=shown, option_logprobs=logprobs, option_tokens=lengths)
+            return Prediction(request.key, options_shown=shown, option_logprobs=logprobs, option_tokens=lengths)
         (reply,) = replies
-        return Prediction(
-            _key(request), options_shown=shown, text=reply.text.strip(), finish_reason=reply.finish_reason
-        )
+        return Prediction(request.key, options_shown=shown, text=reply.text.strip(), finish_reason=reply.finish_reason)
 
     def _bodies(self, group: MediaGroup, request: Request) -> list[Body]:
         media = () if request.condition == "text_only" else group.media
@@ -226,10 +224,6 @@ class EndpointAnswerer:
             raise ValueError(
                 "a model behind an endpoint gives no log-likelihood of given options; set eval.readings=[generation]"
             )
-
-
-def _key(request: Request) -> PredictionKey:
-    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
 
 
 @dataclass(frozen=True, slots=True)

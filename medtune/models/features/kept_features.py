@@ -182,7 +182,6 @@ def drops(model: nn.Module) -> bool:
 
 
 def on_device(kept: Kept, device: torch.device) -> Kept:
-    """Returns features on the device of the model."""
     return tuple(placed(each, device) for each in kept)
 
 

@@ -39,8 +39,6 @@ class Nano(NamedTuple):
 
 
 def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin."""
-
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:
             return pretrained(loading.weights, find_family(family), loading)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
+from medtune.data.grouping import grouped
 from medtune.data.media.load import Shape, load_media
 from medtune.data.types import (
     Frames,
@@ -96,9 +97,7 @@ def decoded(shown: MediaRef | Media, transform: Transform) -> Media:
 
 def visits(questions: Sequence[AskedQuestion], reading: Reading) -> list[tuple[MediaGroup, list[Request]]]:
     """Returns the questions with their requests, one group for each media item, in the order of the questions."""
-    by_media: dict[str, list[AskedQuestion]] = {}
-    for asked in questions:
-        by_media.setdefault(asked.question.media_id, []).append(asked)
+    by_media = grouped(questions, lambda asked: asked.question.media_id)
     return [
         (
             MediaGroup(media_id, same[0].files, tuple(each.question for each in same)),

@@ -25,8 +25,6 @@ Published = Callable[[Path], Mapping[str, Tensor] | None]
 
 
 class FileTensor(NamedTuple):
-    """A tensor of a file."""
-
     name: str
     tensor: Tensor
     source: str

@@ -223,7 +223,6 @@ class PromptRows(NamedTuple):
     length_S: Tensor  # Number of visual tokens of each media span, int64.
 
     def to(self, device: torch.device) -> PromptRows:
-        """Returns the batch on another device."""
         return PromptRows(*(tensor.to(device) for tensor in self))
 
 

@@ -57,7 +57,6 @@ class TextTemplate:
         return int(value)
 
     def shown(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
-        """Adds texts and media items to a row."""
         for piece in pieces:
             if isinstance(piece, int):
                 row.media(self._num_media_tokens, item=piece)

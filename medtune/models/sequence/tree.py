@@ -32,8 +32,6 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree of merged sequences."""
-
     # Token id of each node; nodes are numbered depth first, so that parents come before their children.
     ids: tuple[int, ...]
     positions: tuple[Position, ...]

@@ -46,8 +46,6 @@ class Medium(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The texts and the media of a conversation."""
-
     prompt: str  # The text of the last user's turn; it and those of the earlier turns may mark the places of the media.
     # The text of the assistant's turn; None where the conversation ends with the prompt for generation.
     answer: str | None
@@ -56,7 +54,6 @@ class Asked(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the conversation."""
         earlier = (text for turn in self.turns for text in turn)
         return (*earlier, self.prompt, *([] if self.answer is None else [self.answer]))
 

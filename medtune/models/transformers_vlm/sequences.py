@@ -114,7 +114,6 @@ class ProcessorSequences:
 
     @property
     def tokenizer(self) -> Any:
-        """The checkpoint's tokenizer."""
         return self._tokenizer
 
     @property

@@ -25,8 +25,6 @@ B, LENGTHS = ".lora_B.", ".lora_magnitude_vector."
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """One line of the table of trainable parts."""
-
     part: str
     mode: Mode
     lr: float | None  # Peak learning rate; None where the part is frozen.
@@ -184,7 +182,7 @@ def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> 
             if parameter.requires_grad:
                 faster = ratio != 1.0 and (B in name or LENGTHS in name)
                 # The lengths of a convolution's rows have as many axes as its weights.
-                is_vector = LENGTHS in name or _axes(parameter) <= 1
+                is_vector = LENGTHS in name or len(getattr(parameter, "ds_shape", parameter.shape)) <= 1
                 found.setdefault((faster, is_vector), []).append(parameter)
         groups += [
             {
@@ -196,10 +194,6 @@ def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> 
             for (faster, is_vector), chosen in sorted(found.items(), key=lambda each: each[0])
         ]
     return groups
-
-
-def _axes(parameter: Tensor) -> int:
-    return len(getattr(parameter, "ds_shape", parameter.shape))
 
 
 class GradientAudit:

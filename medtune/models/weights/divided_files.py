@@ -72,7 +72,6 @@ class Piece:
 
     @property
     def count(self) -> int:
-        """The number of values."""
         return self.values_N.numel()
 
     def __create_write_items__(self, name: str, _: object) -> list[WriteItem]:

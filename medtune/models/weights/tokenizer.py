@@ -131,7 +131,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file."""
     try:
         said = json_value(path.read_text("utf-8"))
     except ValueError as error:

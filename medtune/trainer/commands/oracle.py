@@ -13,12 +13,13 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.benchmarks import find_benchmark
+from medtune.data.files import replace_file
 from medtune.data.prepared.question_rows import hashed_patient, patient_key
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.processes import in_processes, usable_cores
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark, Oracle
-from medtune.eval.predictions.files import format_line, replace_file
+from medtune.eval.predictions.files import format_line
 from medtune.eval.report.html import render
 from medtune.eval.report.table import paper_table
 from medtune.eval.scoring.score import LevelScore

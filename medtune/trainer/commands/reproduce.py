@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medtune.benchmarks import find_source
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.studies.page import departure_table, paper_shaped, write_study

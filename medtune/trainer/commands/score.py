@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark
+from medtune.data.files import replace_file
 from medtune.data.prepared.origins import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.verdicts import StoredVerdict, VerdictWriter, reply_hash, verdicts_path, with_verdicts
-from medtune.eval.predictions.files import format_line, read_predictions, replace_file
+from medtune.eval.predictions.files import format_line, read_predictions
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_tool_rows, safe_twin
 from medtune.eval.predictions.tool_matching import match_rows
 from medtune.eval.results.build import gain_table, scores_file

@@ -63,7 +63,11 @@ def start(
         refuse_grid()
     name = name or Path(options.recipe).stem
     if options.slurm is not None:
-        return _submit(recipe, options, arguments, name)
+        asked = slurm_job(options.slurm, nodes=options.nodes or recipe.train.nodes, devices=options.devices)
+        job = SlurmJob(
+            asked, recipe_name=name, out=run_folder(options, name), arguments=arguments, names_out=bool(options.out)
+        )
+        return submit(job, resume=options.resume, dry=options.dry)
     if options.dry:
         raise ValueError("--dry prints the script of --slurm; give --slurm too")
     started = how_started()
@@ -172,14 +176,6 @@ def _has_checkpoint(recipe: Recipe) -> bool:
 
     model = recipe.model
     return model.endpoint is None and (model.weights is not None or zoo_entry(model.name, None).hub is not None)
-
-
-def _submit(recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], name: str) -> int:
-    asked = slurm_job(options.slurm, nodes=options.nodes or recipe.train.nodes, devices=options.devices)
-    job = SlurmJob(
-        asked, recipe_name=name, out=run_folder(options, name), arguments=arguments, names_out=bool(options.out)
-    )
-    return submit(job, resume=options.resume, dry=options.dry)
 
 
 def run_folder(options: argparse.Namespace, name: str) -> Path:

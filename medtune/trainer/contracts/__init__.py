@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Generic, TypeVar, cast
 
 from medtune.data.catalog import Kind
+from medtune.data.grouping import grouped
 
 T = TypeVar("T")
 Check = Callable[[T], Iterator[str]]
@@ -65,10 +66,7 @@ def once(of: str, /) -> Callable[[Callable[[T], Iterator[tuple[str, str]]]], Che
     def decorated(check: Callable[[T], Iterator[tuple[str, str]]]) -> Check[T]:
         @functools.wraps(check)
         def said_once(subject: T) -> Iterator[str]:
-            by_kind: dict[str, list[str]] = {}
-            for kind, complaint in check(subject):
-                by_kind.setdefault(kind, []).append(complaint)
-            for first, *others in by_kind.values():
+            for (_, first), *others in grouped(check(subject), lambda complaint: complaint[0]).values():
                 yield f"{first} (so it is with {len(others) + 1:,} {of})" if others else first
 
         return said_once

@@ -41,7 +41,8 @@ def audit_with_model(experiment: Experiment, phase: AnsweredPhase, model: AskedM
     folder = experiment.folder
     if not _has_choices(phase):
         raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")
-    reading = _reading(experiment)
+    parser = experiment.primary_parser
+    reading: Reading = "likelihood" if parser in (LIKELIHOOD, PER_TOKEN) else "generation"
     asked = {prediction.key.condition for prediction in phase.predictions if prediction.key.reading == reading}
     conditions = [condition for condition in audit_conditions(phase.groups) if condition not in asked]
     answers: Sequence[Prediction] = ()
@@ -84,8 +85,3 @@ def _left_out(experiment: Experiment, audit: Audit) -> list[str]:
 
 def _has_choices(phase: AnsweredPhase) -> bool:
     return any(is_choice(question) for group in phase.groups for question in group.questions)
-
-
-def _reading(experiment: Experiment) -> Reading:
-    parser = experiment.primary_parser
-    return "likelihood" if parser in (LIKELIHOOD, PER_TOKEN) else "generation"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from medtune.data.files import replace_file
 from medtune.data.types import MediaGroup
-from medtune.eval.predictions.files import replace_file
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.runs.run_folder import NO_CONTENTS, DataFacts, RunFolder, environment, write_json

@@ -19,7 +19,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.gain import Gain, gain_between
+from medtune.eval.comparing.gain import Gains, gain_between
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
 from medtune.eval.results.build import NOTHING, RunFacts, gain_table, results_file, scores_file
@@ -260,7 +260,7 @@ def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
 class WrittenResults(NamedTuple):
     """The results of an experiment as they were written."""
 
-    gain: Gain | None  # The gain between zero-shot and final; None if one is missing, or no question has both scores.
+    gain: Gains | None  # The gain between zero-shot and final; None if one is missing, or no question has both scores.
     text: str  # The results as a table, how many questions were asked, and where results.json lies.
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.control_characters import without_controls
+from medtune.data.files import replace_file
 from medtune.data.media.load import check_media
 from medtune.data.prepared.decoded_content import shown_digest
 from medtune.data.prepared.manifest import MANIFEST
@@ -22,6 +23,7 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.source import HubId, TableOptions
 from medtune.data.raw.table_rows import parsed_hub_id
+from medtune.data.readable import folded
 from medtune.data.types import SPLITS, MediaGroup, MediaRef, Prediction, Question
 from medtune.eval.learnt import learnt_before
 from medtune.eval.scoring.label_sets import LABEL, SET
@@ -89,10 +91,10 @@ def known_questions(prepared: Prepared | None) -> Known:
     for split in SPLITS if prepared is not None else ():
         for question in prepared.each_question(split) if prepared is not None else ():
             without = replace(question, answer=question.options[0] if question.options else "")
-            texts.setdefault(_folded(question.text), question.text)
-            first = found.setdefault(_folded(question.text), without)
+            texts.setdefault(folded(question.text), question.text)
+            first = found.setdefault(folded(question.text), without)
             if first is not None and sorted(first.options) != sorted(question.options):
-                found[_folded(question.text)] = None
+                found[folded(question.text)] = None
     return Known([*texts.values()], [question for question in found.values() if question is not None])
 
 
@@ -113,11 +115,11 @@ def read_questions(
     chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
     table = read_source(chosen, root, 0, scratch)
     failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
-    by_text = {_folded(question.text): question for question in known.questions}
+    by_text = {folded(question.text): question for question in known.questions}
     by_media: dict[str, list[Question]] = {}
     order: dict[str, int] = {}
     for question in table.questions:
-        own = by_text.get(_folded(question.text))
+        own = by_text.get(folded(question.text))
         asked_here = [question if own is None else _as_known(question, own)]
         if said.question is None and any(note.startswith("asked of every row:") for note in table.notes):
             asked_here = [_as_known(question, each) for each in _asked_of_rows(known)]
@@ -161,8 +163,8 @@ def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) ->
     closed = sum(bool(question.options) for question in questions)
     said = [note for note in notes if not note.startswith(("kind", "asked of every row"))]
     said.append(f"{closed:,} questions with options, {len(questions) - closed:,} that are answered freely")
-    texts = {*map(_folded, known.texts)}
-    if texts and (strange := {q.text: q for q in questions if _folded(q.text) not in texts and not q.options}):
+    texts = {*map(folded, known.texts)}
+    if texts and (strange := {q.text: q for q in questions if folded(q.text) not in texts and not q.options}):
         said.append(
             f"the model's own data do not ask {', '.join(map(repr, [*strange][:_MOST_NAMED]))}, but "
             f"{', '.join(map(repr, known.texts[:_MOST_NAMED]))}; --columns question= asks the only one of these, and "
@@ -253,9 +255,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, 
             writer.writerows({name: _cell(value) for name, value in row.items()} for row in kept)
             made.seek(0)
             text = made.read()
-    unfinished = path.with_name(f".{path.name}.partial")
-    unfinished.write_text(text, "utf-8", newline="")
-    unfinished.replace(path)
+    replace_file(path, [text.encode()])
     return kept
 
 
@@ -428,10 +428,6 @@ def _summary(target: Path, rows: Sequence[Mapping[str, Any]], predictor: Predict
         f"  model          {predictor.name}, trained on {predictor.trained_on}",
     ]
     return "\n".join(lines)
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _yes(is_so: bool) -> str:

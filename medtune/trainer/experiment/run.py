@@ -36,7 +36,7 @@ from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.runs.run_folder import RunFolder, write_json
+from medtune.trainer.runs.run_folder import write_json
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.loggers import (
     TOOK,
@@ -148,19 +148,15 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     start = experiment.recipe.model.checkpoint or first_weights(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
-        is_done = _is_done(experiment.folder, planned)
+        step = experiment.folder.saved_step()
+        trained = step > planned.last_step or (step == planned.last_step and not experiment.folder.validation_due())
+        is_done = trained or planned.number in experiment.folder.early_stops
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
         start = experiment.folder.stage_weights(planned.number)
     if not is_begun:
         experiment.left.took_s["training"] = round(time.monotonic() - began_s, 1)
     return True
-
-
-def _is_done(folder: RunFolder, planned: PlannedStage) -> bool:
-    step = folder.saved_step()
-    trained = step > planned.last_step or (step == planned.last_step and not folder.validation_due())
-    return trained or planned.number in folder.early_stops
 
 
 def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, start: Path | None) -> bool:

@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from medtune.data.files import replace_file
 from medtune.data.plugins import plugin_arguments
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.results.typed_json import read_json
 from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 
@@ -191,8 +191,6 @@ def _started_at(process: int) -> str:
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What --slurm asks for."""
-
     nodes: int
     devices: int | None  # The number of processes on each machine; None leaves it to the recipe.
     gpus: int | None  # The number of GPUs on each machine; None asks for none.

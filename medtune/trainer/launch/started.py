@@ -41,7 +41,6 @@ class Started:
 
     @property
     def nodes(self) -> int:
-        """The number of machines."""
         return self.world_size // self.local_world_size
 
 

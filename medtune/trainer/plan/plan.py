@@ -70,8 +70,6 @@ class MemoryPhase:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run needs."""
-
     phases: tuple[MemoryPhase, ...]
     host: Mapping[str, float]  # Bytes that the processes of one machine hold in its memory, by what they are for.
     disk: Mapping[str, float]  # Bytes in the run folder and in the cache, by what they are for.
@@ -87,7 +85,6 @@ class Plan:
         return max(self.phases, key=lambda phase: phase.total)
 
     def fits(self, devices: Devices) -> bool:
-        """Returns whether every phase fits on a device."""
         return self.peak.total <= devices.memory_gb * GB
 
 

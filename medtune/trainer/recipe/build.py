@@ -58,7 +58,6 @@ class SettingsLayer:
 
 
 def read_layer(path: Path) -> SettingsLayer:
-    """Returns the settings of a YAML file."""
     tree = yaml_file(path)
     if not isinstance(tree, dict):
         raise ValueError(
@@ -217,7 +216,6 @@ def wanted(hint: Hint) -> str:
 
 
 def is_union(hint: Hint) -> bool:
-    """Returns whether the type is a union of types."""
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 

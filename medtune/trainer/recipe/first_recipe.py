@@ -99,8 +99,6 @@ def _facts(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A line of the recipe."""
-
     key: str
     value: str  # Its value as YAML; "" where lines that are further to the right follow.
     why: str  # The comment: what the field does, and why it has this value.
@@ -235,7 +233,8 @@ def _train(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
 
 
 def _eval(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
-    steps = _steps(facts, on_gpu=on_gpu)
+    epochs, batch = (int(field.value) for field in _train(facts, on_gpu=on_gpu)[:2])
+    steps = max(1, epochs * facts.train_groups // batch)
     readings, why = _readings(facts)
     conditions = "[image, text_only]" if facts.kinds else "[image]"
     fields = [
@@ -249,11 +248,6 @@ def _eval(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
         why = "Tests on so many questions, drawn by chance, because a CPU is slow; leave it out for all of them."
         fields.append(Field("questions", str(CPU_TEST_QUESTIONS), why))
     return fields
-
-
-def _steps(facts: DataFacts, *, on_gpu: bool) -> int:
-    epochs, batch = (int(field.value) for field in _train(facts, on_gpu=on_gpu)[:2])
-    return max(1, epochs * facts.train_groups // batch)
 
 
 def _readings(facts: DataFacts) -> tuple[str, str]:

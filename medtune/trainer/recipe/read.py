@@ -143,7 +143,6 @@ def _extended(parent: str, named_by: Path) -> Path:
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
-    """Returns the typed and checked recipe."""
     return _recipe(tree, [SettingsLayer(where, tree)])
 
 

@@ -183,7 +183,6 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps."""
         if self.max_steps is None:
             raise ValueError(f"the stage {self.name!r} is given in epochs; they have to be counted on the data first")
         return self.max_steps

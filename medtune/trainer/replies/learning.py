@@ -57,8 +57,6 @@ class PaidDraw(NamedTuple):
 
 
 class DrawnTo(NamedTuple):
-    """A question with the draws to it."""
-
     prompt: AskedPrompt
     shown: int | None  # The number of the first media item that it shows; None where it shows none.
     draws: Sequence[Replied]

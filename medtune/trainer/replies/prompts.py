@@ -57,7 +57,6 @@ class PromptMaker:
         self._steps_per_draw = steps_per_draw(stage)
 
     def __call__(self, batches: MicroBatches, number: int) -> PromptBatch:
-        """Returns the prompts of a running number."""
         sequences, order = batches.sequences, batches.order
         step, within = divmod(number, order.accumulate)
         whole = order.step_groups(step)

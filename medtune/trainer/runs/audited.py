@@ -87,7 +87,6 @@ def audited(run: AuditedRun, phase: AnsweredPhase, answers: Sequence[Prediction]
 
 
 def image_probes(subject: AuditedPhase, read: AuditedMedia) -> list[Probe]:
-    """Returns the probes of the pictures themselves."""
     (small, greys), (small_asked, greys_asked) = (thumbnails_and_greys(part) for part in (read.learnt, read.asked))
     return [
         *cue_probes(subject.train, read.learnt, subject.questions, read.asked, (greys, greys_asked)),

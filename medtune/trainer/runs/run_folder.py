@@ -13,11 +13,11 @@ from typing import Any, Required
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
+from medtune.data.files import replace_file
 from medtune.data.prepared.find import found_data
 from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.results.typed_json import AGAIN, read_json
 from medtune.models.weights.whole_folders import ABOUT, BEFORE, is_checkpoint
 from medtune.trainer.recipe.read import read_recipe

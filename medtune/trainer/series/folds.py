@@ -5,8 +5,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from medtune.data.files import replace_file
 from medtune.eval.judge.verdicts import verdicts_path
-from medtune.eval.predictions.files import MERGED, format_line, replace_file
+from medtune.eval.predictions.files import MERGED, format_line
 from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document

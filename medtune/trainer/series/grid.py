@@ -39,7 +39,6 @@ def _pooled(out: Path, cells: Sequence[Mapping[str, str]]) -> str:
 
 
 def cell_name(cell: Mapping[str, str]) -> str:
-    """Returns the name of the folder of a combination."""
     return "-".join(str(value).replace("/", "_") for value in cell.values())
 
 

@@ -309,7 +309,11 @@ def _check_row(opened: OpenedStudy, row: StudyRow, of: StudySet) -> None:
     if row.masks is not None and of.benchmark.oracle is None:
         raise ValueError(f"{where}, masks: no mask tells the answers of {of.name}")
     if row.recipe is None:
-        _check_phases(opened, where)
+        both = [column.name for table in opened.tables for column in table.columns if len(column.phases) > 1]
+        if both:
+            raise ValueError(
+                f"{where}: the column {both[0]!r} needs answers before and after training, which predictions are not"
+            )
         return
     try:
         find_recipe(row.recipe)
@@ -317,14 +321,6 @@ def _check_row(opened: OpenedStudy, row: StudyRow, of: StudySet) -> None:
     except (ValueError, FileNotFoundError) as error:
         raise type(error)(f"{where}, recipe {row.recipe}: {error}") from error
     _check_recipe(opened, row, recipe, of, where)
-
-
-def _check_phases(opened: OpenedStudy, where: str) -> None:
-    both = [column.name for table in opened.tables for column in table.columns if len(column.phases) > 1]
-    if both:
-        raise ValueError(
-            f"{where}: the column {both[0]!r} needs answers before and after training, which predictions are not"
-        )
 
 
 def _check_recipe(opened: OpenedStudy, row: StudyRow, recipe: Recipe, of: StudySet, where: str) -> None:

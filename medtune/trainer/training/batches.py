@@ -192,7 +192,6 @@ class MicroBatches(Dataset[Any]):
         )
 
     def step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
-        """Returns the sequences of all groups of a step."""
         if self._laid[0] != step:
             self._laid = (step, {draw: self.sequences.layouts(draw) for draw in whole})
         return self._laid[1]

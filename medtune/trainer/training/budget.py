@@ -107,8 +107,6 @@ def _last(low: int, high: int, fits: Callable[[int], bool]) -> int:
 
 
 class Filling(NamedTuple):
-    """How a budget is filled."""
-
     budget: int  # The budget in tokens.
     steps: int  # The number of steps over which it was counted.
     padding: float  # The share of the computed tokens that is padding.
@@ -117,7 +115,6 @@ class Filling(NamedTuple):
     longest: int  # The tokens of the longest such group; 0 where there is none.
 
     def said(self) -> str:
-        """Returns lines for the terminal."""
         lines = (
             f"budget     train.micro_batch_tokens {self.budget}: the largest pass within it computes {self.largest} "
             f"tokens; {self.padding:.0%} padding over {self.steps} steps"

@@ -17,7 +17,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 
@@ -158,7 +158,7 @@ class GradientCheck(Callback):
                 audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
 
 
-class StartedEnvironment(ClusterEnvironment):
+class StartedEnvironment(TorchElasticEnvironment):
     """The place of this process among those of the run, as `how_started` found it."""
 
     def __init__(self, started: Started) -> None:
@@ -166,44 +166,25 @@ class StartedEnvironment(ClusterEnvironment):
         self._started = started
 
     @property
-    def creates_processes_externally(self) -> bool:
-        """True: Lightning starts no process."""
-        return True
-
-    @property
     def main_address(self) -> str:
-        """The address of the machine of rank 0."""
         return os.environ.get("MASTER_ADDR", "127.0.0.1")
 
     @property
     def main_port(self) -> int:
-        """The port at which the ranks met."""
         return int(os.environ.get("MASTER_PORT", "29500"))
-
-    @staticmethod
-    def detect() -> bool:
-        """False: this environment is always named."""
-        return False
 
     def world_size(self) -> int:
         return self._started.world_size
 
-    def set_world_size(self, size: int) -> None:
-        """Does nothing, the number is known."""
-
     def global_rank(self) -> int:
         """The number of this process among all."""
         return self._started.rank
-
-    def set_global_rank(self, rank: int) -> None:
-        """Does nothing, the number is known."""
 
     def local_rank(self) -> int:
         """The number of this process among those of its machine."""
         return self._started.local_rank
 
     def node_rank(self) -> int:
-        """The number of the machine."""
         return self._started.node_rank
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+from medtune.data.files import replace_file
 from medtune.data.prepared.manifest import Manifest
 from medtune.data.readable import without_paths
 from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.report.running import RunningRun
 from medtune.eval.results.metrics_file import HEADER, MetricRow, metric_lines, read_metrics
 from medtune.eval.scoring.score import LevelScore, PhaseScores

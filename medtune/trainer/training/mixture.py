@@ -135,8 +135,6 @@ class Member:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The training data of a stage."""
-
     members: Sequence[Member]  # The training sets that are mixed, at least one.
     shares: Sequence[float]  # For each member, its share of the media groups that are drawn; the shares sum to 1.
     seed: int  # Seed of the order of the groups and of the changes.

@@ -112,7 +112,6 @@ def _stages_1_and_2(zero: Any, names: Mapping[int, str]) -> Iterator[ZeroGroup]:
 
 
 def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> "OptimizerTensors":
-    """Returns the tensors of a trainer's optimizer."""
     if isinstance(trainer.strategy, DeepSpeedStrategy):
         engine: Any = trainer.strategy.model
         return _Zero(zero_groups(engine, learning))

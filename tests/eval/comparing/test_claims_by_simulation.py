@@ -15,8 +15,9 @@ import pytest
 from medtune.data.types import Interval
 from medtune.eval.audit.row import accuracy_row, flagged_if_level
 from medtune.eval.comparing.falls import falls
-from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
+from medtune.eval.comparing.gain import PairedGain, adjusted_by_holm
 from medtune.eval.comparing.verdict import verdict
+from medtune.eval.results.gain_schema import Changed
 from medtune.eval.statistics import Floats, Numbers, patient_swaps
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
@@ -71,21 +72,22 @@ def study(rng: np.random.Generator, setting: Setting, shift: Mapping[int, float]
     return Study(before, after, patients, tasks)
 
 
-def level(part: Study, *, seed: int) -> LevelGain:
+def level(part: Study, *, seed: int) -> PairedGain:
     """Returns what the verdict and the falls need; the interval only where the test leaves the question open."""
     names = [str(patient) for patient in part.patients]
     p = patient_p(mean_of([*part.before, *part.after]), names, seed=seed)
     before, after = part.before.tolist(), part.after.tolist()
     reach = gain_interval(before, after, names) if p <= ALPHA else Interval(-1, 1)
     fixed, broken = int(((1 - part.before) * part.after).sum()), int((part.before * (1 - part.after)).sum())
-    return LevelGain(
+    return PairedGain(
         value=float(part.after.mean() - part.before.mean()), before=float(part.before.mean()),
         after=float(part.after.mean()), n=len(names), num_patients=len(set(names)), ci95=reach, permutation_p=p,
-        mcnemar_p=mcnemar_exact(broken, fixed), both_right=0, only_before=broken, only_after=fixed, both_wrong=0,
+        mcnemar_p=mcnemar_exact(broken, fixed),
+        counts=Changed(both_right=0, only_before=broken, only_after=fixed, both_wrong=0),
     )  # fmt: skip
 
 
-def measured(found: Study, *, seed: int) -> tuple[LevelGain, dict[str, LevelGain]]:
+def measured(found: Study, *, seed: int) -> tuple[PairedGain, dict[str, PairedGain]]:
     parts = {task: found.tasks == task for task in range(TASKS)}
     by_task = {
         str(task): level(Study(*(column[chosen] for column in found)), seed=seed)

@@ -18,6 +18,7 @@ from medtune.eval.comparing.compare_text import ForestRow, comparison_plot, comp
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.report.table import paper_table, table_lines
+from medtune.eval.results.gain_schema import Changed
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval
@@ -92,7 +93,7 @@ def test_differences_are_counted_by_hand(found: Comparison) -> None:
     assert whole.second == pytest.approx(8 / 11)
     assert whole.paired.value == pytest.approx(5 / 11)
     paired = whole.paired
-    assert (paired.both_right, paired.only_before, paired.only_after, paired.both_wrong) == (2, 1, 6, 2)
+    assert paired.counts == Changed(both_right=2, only_before=1, only_after=6, both_wrong=2)
     assert found.by_task["diagnosis"].paired.value == pytest.approx(3 / 7)
 
 

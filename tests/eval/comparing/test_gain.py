@@ -8,7 +8,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import ask_questions
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.gain import LevelGain, gain_between
+from medtune.eval.comparing.gain import PairedGain, gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.results.build import gain_table, results_file
@@ -29,7 +29,7 @@ def phase(folder: Path, answerer: Answerer, *, of: int = 8) -> PhaseScores:
     return score_phase(questions(groups(of)), said, BUSI, train=ASKED)
 
 
-def overall(before: PhaseScores, after: PhaseScores, benchmark: Benchmark = BUSI) -> LevelGain:
+def overall(before: PhaseScores, after: PhaseScores, benchmark: Benchmark = BUSI) -> PairedGain:
     gain = gain_between(before, after, benchmark)
     assert gain is not None
     return gain.overall
@@ -45,9 +45,10 @@ def test_gain_is_the_difference_and_counts_who_changed(phases: dict[str, PhaseSc
     gain = overall(phases["zero_shot"], phases["final"])
     before = phases["zero_shot"].overall.score.value
     assert gain.value == pytest.approx(1 - before)
-    assert gain.n == len(ASKED) == gain.both_right + gain.only_before + gain.only_after + gain.both_wrong
-    assert (gain.only_before, gain.both_wrong) == (0, 0)
-    assert gain.mcnemar_p == pytest.approx(2 * 0.5**gain.only_after)
+    counts = gain.counts
+    assert gain.n == len(ASKED) == counts.both_right + counts.only_before + counts.only_after + counts.both_wrong
+    assert (counts.only_before, counts.both_wrong) == (0, 0)
+    assert gain.mcnemar_p == pytest.approx(2 * 0.5**counts.only_after)
     assert gain.ci95.low < gain.value < gain.ci95.high
 
 

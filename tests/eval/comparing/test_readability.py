@@ -10,12 +10,13 @@ import pytest
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_table, judgement
-from medtune.eval.comparing.gain import Gain, gain_between
-from medtune.eval.comparing.verdict import Readability, readability_text, verdict
+from medtune.eval.comparing.gain import Gains, gain_between
+from medtune.eval.comparing.verdict import readability_text, verdict
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.results.build import gain_table, results_file
+from medtune.eval.results.gain_schema import Readability
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answerers import groups, questions
@@ -34,7 +35,7 @@ def phase(replies: list[str]) -> PhaseScores:
     return score_phase(ASKED, said, BUSI, train=ASKED)
 
 
-def gain(before: list[str], after: list[str]) -> Gain:
+def gain(before: list[str], after: list[str]) -> Gains:
     found = gain_between(phase(before), phase(after), BUSI)
     assert found is not None
     return found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medtune.data.types import Interval
 from medtune.eval.comparing.falls import Fall, fall_sentences, falls
 from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
-from medtune.eval.results.schema import Changed, LevelGain
+from medtune.eval.results.gain_schema import Changed, LevelGain
 
 COUNTS = Changed(both_right=0, only_before=0, only_after=0, both_wrong=0)
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.data.files import replace_file
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.predictions.files import format_line, parse_line, read_predictions, replace_file
+from medtune.eval.predictions.files import format_line, parse_line, read_predictions
 from tests.eval.answers import generated
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -21,6 +21,7 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.predictions.files import format_line
 from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.build import gain_table, results_file, scores_file
+from medtune.eval.results.gain_schema import Changed
 from medtune.eval.results.typed_json import json_bytes, write_document
 from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
 from medtune.eval.scoring.score import score_phase
@@ -129,15 +130,14 @@ def test_the_gain_is_of_the_means_and_its_counts_are_of_majorities() -> None:
     assert gain is not None
     assert gain.overall.value == pytest.approx(30 / 60 - 5 / 60)
     # More than half of the passes are right for no question before, and for the first six after.
-    counts = gain.overall.both_right, gain.overall.only_before, gain.overall.only_after, gain.overall.both_wrong
-    assert counts == (0, 0, 6, 6)
+    assert gain.overall.counts == Changed(both_right=0, only_before=0, only_after=6, both_wrong=6)
 
 
 def test_the_test_of_patients_sees_a_gain_that_no_majority_shows() -> None:
     before, after = (passes([[repeat < number] * 12 for repeat in range(5)]) for number in (1, 2))
     gain = gain_between(score_phase(ASKED, before, BUSI), score_phase(ASKED, after, BUSI), BUSI)
     assert gain is not None
-    assert (gain.overall.both_wrong, gain.overall.mcnemar_p) == (12, 1.0)
+    assert (gain.overall.counts.both_wrong, gain.overall.mcnemar_p) == (12, 1.0)
     # All six patients gain, which two of the 64 arrangements of their signs do.
     assert gain.overall.permutation_p == pytest.approx(2 / 64)
     found = compare(side("one", before), side("two", after[:24]), BUSI)

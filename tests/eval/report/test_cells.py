@@ -3,7 +3,7 @@ import pytest
 from medtune.data.types import Interval
 from medtune.eval.report.result_tables import gain_cells, improvement_tone, value_cells
 from medtune.eval.report.table import NONE
-from medtune.eval.results.schema import Changed, LevelGain
+from medtune.eval.results.gain_schema import Changed, LevelGain
 
 CHANGED = Changed(both_right=3, only_before=1, only_after=3, both_wrong=1)
 

@@ -14,6 +14,7 @@ from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply, scored_everywhere
 from medtune.eval.results.build import gain_table, results_file
+from medtune.eval.results.gain_schema import Changed
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
@@ -84,7 +85,7 @@ def test_gain_pairs_only_what_is_judged_on_both_sides() -> None:
     level = gain.overall
     # Questions 0, 1, 2 and 6: one right to right, two wrong to right, one empty to right.
     assert (level.n, level.unscored) == (4, 3)
-    assert (level.both_right, level.only_before, level.only_after, level.both_wrong) == (1, 0, 3, 0)
+    assert level.counts == Changed(both_right=1, only_before=0, only_after=3, both_wrong=0)
     assert level.value == 0.75
     alone = gain_between(phase((True, False, False, "")), phase((True, True, True, True)), FREE)
     assert alone is not None

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from medtune.data.files import replace_file
 from medtune.data.lock import GONE_S
-from medtune.eval.predictions.files import replace_file
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.held import held, refuse_lost
 from tests.ranks import Forked

@@ -28,7 +28,9 @@ from typing import NamedTuple
 
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_meaning
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
+from medtune.data.raw.rows import Row
+from medtune.data.raw.source import Missing, Place, Reject, RowError, Source, SourceTable
+from medtune.data.readable import folded
 from medtune.data.types import MediaRef, Question, Split
 
 CHOICES = "ABCD"
@@ -49,26 +51,10 @@ CAP = "https://huggingface.co/datasets/GoodBaiBai88/M3D-Cap"
 _LETTER = re.compile(r"\W*([A-Da-d])\W*")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    file: str  # The table's path relative to the folder.
-    line: int  # The number of the row among the rows of its table, from 1.
-    values: Mapping[str, str]  # The cells by our names of the columns.
-
-    def get(self, name: str) -> str:
-        """Returns the text of a column; "" if the column is missing or the cell is empty."""
-        said = self.values.get(name, "").strip()
-        return "" if said.lower() in _EMPTY else said
-
-    def error(self, name: str, message: str) -> RowError:
-        """Returns an error about a cell; `name` is the column's name in the release."""
-        return RowError(Reject(self.file, self.line, name, message))
-
-
 def question_files(root: Path) -> list[Path]:
     """Returns the tables of questions in a folder."""
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.csv"))]
-    return [file for file in files if set(_header(file)) >= _NEEDED]
+    return [file for file in files if {_ours(cell) for cell in next(_cells(file), [])} >= _NEEDED]
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
@@ -77,7 +63,7 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
         if line == 0:
             columns = [_ours(cell) for cell in cells]
         elif cells:
-            yield Row(name, line, dict(zip(columns, cells, strict=False)))
+            yield Row(Place(name, line), dict(zip(columns, cells, strict=False)))
 
 
 def split_of(file: Path) -> Split | None:
@@ -87,10 +73,6 @@ def split_of(file: Path) -> Split | None:
     ['train', 'val', 'test', None]
     """
     return next((_SPLITS[word] for word in re.split(r"[^a-z0-9]+", file.stem.lower()) if word in _SPLITS), None)
-
-
-def _header(file: Path) -> list[str]:
-    return [_ours(cell) for cell in next(_cells(file), [])]
 
 
 def _cells(file: Path) -> Iterator[list[str]]:
@@ -119,6 +101,11 @@ def source() -> Source:
     )
 
 
+def _said(row: Row, name: str) -> str:
+    said = str(row.values.get(name, "")).strip()
+    return "" if said.lower() in _EMPTY else said
+
+
 class _Choices(NamedTuple):
     options: tuple[str, ...]
     right: str
@@ -143,31 +130,29 @@ class _Reader:
 
     def _choice(self, row: Row, split: Split | None) -> Question:
         options, right = _choices(row)
-        answer = row.get("answer")
-        self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _folded(
-            answer
-        ) != _folded(right)
+        answer = _said(row, "answer")
+        differs = bool(answer) and folded(answer.strip(" .")) != folded(right.strip(" ."))
+        self.counts["whose answer in words is not the choice of its letter, which counts"] += differs
         return self._question(row, split, "multi_choice", options, right)
 
     def _free(self, row: Row, split: Split | None) -> Question:
-        answer = row.get("answer")
+        answer = _said(row, "answer")
         if not answer:
-            raise row.error("Answer", "wanted an answer, the cell is empty")
+            raise row.place.error("wanted an answer, the cell is empty", field="Answer")
         return self._question(row, split, "free_text", (), answer)
 
     def _question(self, row: Row, split: Split | None, kind: str, options: tuple[str, ...], answer: str) -> Question:
-        text, written = row.get("question"), row.get("image_path")
+        text, written = _said(row, "question"), _said(row, "image_path")
         if not text:
-            raise row.error("Question", "wanted a question, the cell is empty")
-        task = TASKS.get(row.get("question_type").removesuffix(".0"))
+            raise row.place.error("wanted a question, the cell is empty", field="Question")
+        task = TASKS.get(_said(row, "question_type").removesuffix(".0"))
         if task is None:
-            raise row.error(
-                "Question Type", f"wanted a number from 1 to {len(TASKS)}, got {row.get('question_type')!r}"
-            )
+            said = _said(row, "question_type")
+            raise row.place.error(f"wanted a number from 1 to {len(TASKS)}, got {said!r}", field="Question Type")
         if written not in self.media:
             self.media[written] = (self._volume(row, written),)
         return Question(
-            id=f"{row.file} {row.line} {kind}",
+            id=f"{row.place.file} {row.place.row} {kind}",
             media_id=written,
             text=text,
             options=options,
@@ -181,25 +166,29 @@ class _Reader:
     def _volume(self, row: Row, written: str) -> MediaRef:
         path = PurePosixPath(written)
         if not written or path.is_absolute() or ".." in path.parts or path.suffix != ARRAY_SUFFIX:
-            raise row.error("Image Path", f"wanted the path of a {ARRAY_SUFFIX} file in the folder, got {written!r}")
+            raise row.place.error(
+                f"wanted the path of a {ARRAY_SUFFIX} file in the folder, got {written!r}", field="Image Path"
+            )
         if self.needs_media and not (self.root / path).is_file():
             self.missing.setdefault(written, Missing(written, CAP))
-            raise row.error("Image Path", "its volume is not in the folder (list what to fetch with --list-missing)")
+            raise row.place.error(
+                "its volume is not in the folder (list what to fetch with --list-missing)", field="Image Path"
+            )
         return MediaRef(self.root / path, kind="volume")
 
 
 def _choices(row: Row) -> _Choices:
-    lettered = {letter: words for letter in CHOICES if (words := row.get(f"choice_{letter.lower()}"))}
+    lettered = {letter: words for letter in CHOICES if (words := _said(row, f"choice_{letter.lower()}"))}
     options = tuple(lettered.values())
     if len(options) < 2 or len(set(options)) < len(options):
-        raise row.error("Choice A", f"wanted two or more different choices, got {len(set(options))}")
-    said, answer = row.get("answer_choice"), row.get("answer")
+        raise row.place.error(f"wanted two or more different choices, got {len(set(options))}", field="Choice A")
+    said, answer = _said(row, "answer_choice"), _said(row, "answer")
     found = _LETTER.fullmatch(said)
     right = lettered.get(found[1].upper()) if found else None
     if right is None and not said and answer in options:
         right = answer
     if right is None:
-        raise row.error("Answer Choice", f"{said!r} is none of the choices {', '.join(lettered)}")
+        raise row.place.error(f"{said!r} is none of the choices {', '.join(lettered)}", field="Answer Choice")
     return _Choices(options, right)
 
 
@@ -239,7 +228,3 @@ def _is_part(file: Path) -> bool:
 
 def _is_test(file: Path) -> bool:
     return split_of(file) == "test" and not _is_part(file)
-
-
-def _folded(words: str) -> str:
-    return " ".join(words.casefold().strip(" .").split())

@@ -34,7 +34,8 @@ from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import find_option, split_options
-from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
+from medtune.data.raw.rows import Row
+from medtune.data.raw.source import Missing, Place, Reject, RowError, Source, SourceTable
 from medtune.data.types import Box, MediaRef, Question, Size
 
 METADATA = "video_metadata_new.json"
@@ -166,28 +167,11 @@ def source() -> Source:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    # The question file by its number, for example "mcq, file 3". Its own name is that of a video, which messages should
-    # not show.
-    file: str
-    number: int  # The number of the question in its file, from 1.
-    values: Mapping[str, object]
-
-    def error(self, name: str | None, message: str, media: Path | None = None) -> RowError:
-        return RowError(Reject(self.file, self.number, name, message, media))
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise self.error(name, f"wanted a text, got {json.dumps(value)}")
-        return value.strip()
-
-    def seconds(self, name: str) -> float:
-        value = self.values.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise self.error(name, f"wanted seconds of 0 or more, got {json.dumps(value)}")
-        return float(value)
+def _seconds(row: Row, name: str) -> float:
+    value = row.values.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise row.place.error(f"wanted seconds of 0 or more, got {json.dumps(value)}", field=name)
+    return float(value)
 
 
 @dataclass(slots=True)
@@ -203,25 +187,27 @@ class _Reader:
     missing: dict[str, Missing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def read(self, row: _Row, name: str, kind: str) -> None:
+    def read(self, row: Row, name: str, kind: str) -> None:
         segment = segment_of(name, self.segments)
         if segment is None:
-            raise row.error(None, f"no entry of {METADATA} is about its video")
+            raise row.place.error(f"no entry of {METADATA} is about its video")
         ref = self._clip(row, name, segment)
         media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
         question_id = row_id(kind, name, row.values)
         if question_id in self.ids:
-            question_id = f"{question_id}, {row.number}"
+            question_id = f"{question_id}, {row.place.row}"
         self.ids.add(question_id)
         self.questions.append(_question(row, kind, question_id, media_id, segment.video))
         self.media[media_id] = (ref,)
         self.counts["of files whose name differs from the metadata's"] += name not in self.segments
 
-    def _clip(self, row: _Row, name: str, segment: Segment) -> MediaRef:
-        start_s, end_s = row.seconds("time_start"), row.seconds("time_end")
+    def _clip(self, row: Row, name: str, segment: Segment) -> MediaRef:
+        start_s, end_s = _seconds(row, "time_start"), _seconds(row, "time_end")
         length_s = float("inf") if segment.end_s is None else segment.end_s - segment.start_s
         if not start_s < min(end_s, length_s):
-            raise row.error("time_start", f"the clip {start_s} to {end_s} s is empty in a segment of {length_s:.2f} s")
+            raise row.place.error(
+                f"the clip {start_s} to {end_s} s is empty in a segment of {length_s:.2f} s", field="time_start"
+            )
         self.counts["that end after their segment, and were cut there"] += end_s > length_s
         # Times are stated in hundredths of a second; rounding removes the errors of binary fractions from their sums.
         end_s = round(min(end_s, length_s), 6)
@@ -234,11 +220,11 @@ class _Reader:
                 return MediaRef(self.videos[name], kind="video", start_s=start_s, end_s=end_s)
             file = f"videos/{segment.video}.mp4"
             self.missing.setdefault(file, Missing(file, segment.url))
-            raise row.error(None, "its video is not in the folder (list what to fetch with --list-missing)")
+            raise row.place.error("its video is not in the folder (list what to fetch with --list-missing)")
         try:
             region = None if segment.roi is None else segment.roi.box(_frame_size(whole))
         except ValueError as error:
-            raise row.error(None, str(error).removeprefix(f"{whole}: "), whole) from error
+            raise row.place.error(str(error).removeprefix(f"{whole}: "), media=whole) from error
         start_s, end_s = (round(segment.start_s + seconds, 6) for seconds in (start_s, end_s))
         return MediaRef(whole, kind="video", start_s=start_s, end_s=end_s, region=region)
 
@@ -261,7 +247,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     return SourceTable(reader.questions, reader.media, notes, rejects, missing, stands_for_patient="video")
 
 
-def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
+def _rows(folder: Path) -> Iterator[tuple[Row, str, str]]:
     for kind in _FORMATS:
         inside = [folder / "benchmark_questions" / kind, folder / kind]
         files = sorted(file for each in inside for file in each.glob("*.json"))
@@ -272,10 +258,11 @@ def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
             if not all(isinstance(row, dict) for row in rows):
                 raise ValueError(f"{file}: wanted a JSON list of objects. Download it again.")
             for place, row in enumerate(rows, start=1):
-                yield _Row(f"{kind}, file {number}", place, row), file.stem, kind
+                # Its own name is that of a video, which messages should not show.
+                yield Row(Place(f"{kind}, file {number}", place), row), file.stem, kind
 
 
-def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: str) -> Question:
+def _question(row: Row, kind: str, question_id: str, media_id: str, patient: str) -> Question:
     text = row.text("question").removeprefix(_FORMATS[kind]).strip()
     options: tuple[str, ...] = ()
     answer, marks = row.text("answer"), dict[str, str]()
@@ -284,13 +271,13 @@ def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: st
         marks = {"option_mark": style[1]} if (style := _OPTION_MARK.search(text)) else {}
         lettered = split_options(text)
         if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
-            raise row.error("question", "wanted two or more different options after A, B, ...")
+            raise row.place.error("wanted two or more different options after A, B, ...", field="question")
         text, options = lettered
         found = find_option(answer, options)
         if found is None:
-            raise row.error("answer", f"{answer!r} is not among the {len(options)} options")
+            raise row.place.error(f"{answer!r} is not among the {len(options)} options", field="answer")
         answer = found
-    duration_s = row.seconds("time_end") - row.seconds("time_start")
+    duration_s = _seconds(row, "time_end") - _seconds(row, "time_start")
     task = question_type(row.text("question_type"))
     return Question(
         id=question_id,

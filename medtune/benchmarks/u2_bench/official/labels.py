@@ -102,7 +102,7 @@ def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: M
         # The scripts compare a missing number with the reply directly; only one of them turns it into a text first.
         is_text = mode == "lenient" and dataset == "anatomy"
         return Reading(MISSING, said.lower() if is_text else said)
-    truth = _strict_truth(cell) if mode == "strict" else _lenient_truth(cell, dataset)
+    truth = _without_brackets(cell).replace("'", "").lower() if mode == "strict" else _lenient_truth(cell, dataset)
     return Reading(truth, said.lower())
 
 
@@ -148,10 +148,6 @@ def _integer_or_none(said: str) -> int | None:
         return int(said)
     except ValueError:
         return None
-
-
-def _strict_truth(cell: str) -> str:
-    return _without_brackets(cell).replace("'", "").lower()
 
 
 def _lenient_truth(cell: str, dataset: str) -> str:
@@ -226,7 +222,6 @@ class Value:
 
     @property
     def is_used(self) -> bool:
-        """Whether the row enters the scores."""
         return self.truth is not None
 
 

@@ -56,7 +56,6 @@ def scenario(question: Question) -> str:
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the templates by scenario."""
     for place in (folder, folder / "vlmeval" / "dataset"):
         if (place / _KIT[0]).is_file():
             return _kit(place)

@@ -40,7 +40,7 @@ class AxialPictures:
     per_s: float  # The number of pictures a second, for models that are told the time; a scan itself has no times.
 
     def __call__(self, volume: Volume) -> Video:
-        axis = _axial(volume.orientation)
+        axis = next(axis for axis, letter in enumerate(volume.orientation) if letter in "SI")
         numbers = self._numbers(volume.hu_IJK.shape[axis])
         from_foot = numbers if volume.orientation[axis] == "S" else [volume.hu_IJK.shape[axis] - 1 - n for n in numbers]
         # The slices are taken in their order from the foot, so that the axis now points to the head.
@@ -123,10 +123,6 @@ def _windowed(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:
     low, high = window
     scaled_HW = (np.clip(hu_HW.astype(np.float32), low, high) - low) / (high - low)
     return np.asarray(np.rint(scaled_HW * 255), dtype=np.uint8)
-
-
-def _axial(orientation: str) -> int:
-    return next(axis for axis, letter in enumerate(orientation) if letter in "SI")
 
 
 def _length(grid: Grid, letters: str) -> int:

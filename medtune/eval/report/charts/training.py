@@ -50,7 +50,7 @@ def training_charts(run: RunData) -> tuple[LineChart, ...]:
         loss_chart(curves.get(LOSS, ())),
         _by_task(run),
         _rates(curves),
-        _norm(curves.get(GRADIENT_NORM, ())),
+        _with_mean("curve-norm", "Norm of the gradient", curves.get(GRADIENT_NORM, ())),
     )
     return tuple(chart for chart in found if chart is not None)
 
@@ -173,10 +173,6 @@ def _rates(curves: Mapping[str, Sequence[CurvePoint]]) -> LineChart | None:
     ]
     ends = [f"{spoken(name)} at most {max(point.value for point in points):g}" for name, points in known.items()]
     return steps_chart("curve-rates", "Learning rate", drawn, desc=f"{'; '.join(ends)}.", share=False)
-
-
-def _norm(points: Sequence[CurvePoint]) -> LineChart | None:
-    return _with_mean("curve-norm", "Norm of the gradient", points)
 
 
 def _with_mean(id_: str, title: str, points: Sequence[CurvePoint]) -> LineChart | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from medtune.data.readable import spoken
 from medtune.eval.comparing.compare import Comparison
 from medtune.eval.comparing.compare_text import comparison_table, judgement
-from medtune.eval.comparing.gain import LevelGain
+from medtune.eval.comparing.gain import PairedGain
 from medtune.eval.report.charts.strips import StripChart, StripValue, strip_chart
 from medtune.eval.report.result_tables import gain_cells
 from medtune.eval.report.run_data import RunData
@@ -79,7 +79,7 @@ def _minus(found: Comparison) -> str:
     return f"{second} minus {first}"
 
 
-def _table(found: Sequence[Comparison], gains: Sequence[LevelGain]) -> ReportTable:
+def _table(found: Sequence[Comparison], gains: Sequence[PairedGain]) -> ReportTable:
     columns = ["second minus first", "questions", "first", "second", "difference", "95 % interval", "p (patients)"]
     columns += ["p (patients, Holm)"] if len(found) > 1 else []
     rows = []

@@ -51,8 +51,6 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run on the page."""
-
     name: str  # Its folder, from the one that was given.
     folder: Path
     state: State

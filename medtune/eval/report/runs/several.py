@@ -25,7 +25,7 @@ from medtune.eval.report.table import (
     table_lines,
     word,
 )
-from medtune.eval.results.schema import LevelGain
+from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.statistics.patient_swaps import holm
 
 READINGS = ("likelihood", "generation")

@@ -101,7 +101,6 @@ _SIZES = (
 
 
 def family() -> Family:
-    """Returns the family."""
     return Family(
         model_types=(LlavaVideoConfig.model_type,),
         wiring=in_sequence(
@@ -229,7 +228,10 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, config: LlavaVideoConfig
 def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:
     """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote."""
     folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
-    said = _read_config(folder)
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no config.json; copy the whole folder of the checkpoint")
+    said = read_json(path)
     sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
     of_family = replace(family(), writer=partial(writer, time_sentence=sentence.text))
     if said.get("model_type") == LlavaVideoConfig.model_type:
@@ -291,10 +293,3 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
         whole: PreTrainedModel = AutoModelForMultimodalLM.from_config(config, trust_remote_code=False)
     fill(whole, stored, KEY_MAP, folder, loading)
     return whole
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise ValueError(f"{folder}: no config.json; copy the whole folder of the checkpoint")
-    return read_json(path)

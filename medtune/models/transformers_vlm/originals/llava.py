@@ -104,7 +104,10 @@ def llava(folder: Path, said: Mapping[str, Any]) -> Original:
             name = "set model.name=llava_video_7b_qwen2" if "mm_newline_position" in said else HF
             raise refuse(folder, key, said.get(key), name)
     shape, ratio = _shape(folder, said)
-    kind = _llava_language(said)
+    told = str(said.get("model_type", "")).removeprefix("llava").removeprefix("_")
+    if not told:
+        told = str((said.get("architectures") or [""])[0]).removeprefix("Llava").partition("For")[0].lower()
+    kind = {"qwen": "qwen2", "": "llama"}.get(told, told)
     tower = _tower_place(folder, str(said["mm_vision_tower"]))
     eyes = _tower_config(folder, tower)
     layer, feature = said.get("mm_vision_select_layer", -2), said.get("mm_vision_select_feature") or "patch"
@@ -144,13 +147,6 @@ def llava(folder: Path, said: Mapping[str, Any]) -> Original:
         {"prompt": prompt, "image token": f"{image} holds the place of an image"},
         tower=tower,
     )
-
-
-def _llava_language(said: Mapping[str, Any]) -> str:
-    told = str(said.get("model_type", "")).removeprefix("llava").removeprefix("_")
-    if not told:
-        told = str((said.get("architectures") or [""])[0]).removeprefix("Llava").partition("For")[0].lower()
-    return {"qwen": "qwen2", "": "llama"}.get(told, told)
 
 
 def _tower_place(folder: Path, named: str) -> str:

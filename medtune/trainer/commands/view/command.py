@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 from medtune.eval.report.runs.overview import linked_runs, overview_html, runs_below
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.commands.view.server import LOOPBACK, serving

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import PIL.Image
 
+from medtune.data.grouping import grouped
 from medtune.data.media.load import preview
 from medtune.data.readable import readable_question
 from medtune.data.types import MediaRef, Prediction
@@ -123,9 +124,7 @@ def spread(rows: Sequence[ParsedReply], limit: int = MAX_CASES) -> list[ParsedRe
 
     The same questions are chosen in every phase.
     """
-    by_task: dict[str, list[ParsedReply]] = {}
-    for row in rows:
-        by_task.setdefault(row.question.facets.get("task", ""), []).append(row)
+    by_task = grouped(rows, lambda row: row.question.facets.get("task", ""))
     room, chosen = limit, set()
     for place, found in enumerate(sorted(by_task.values(), key=len)):
         share = min(len(found), math.ceil(room / (len(by_task) - place)))

@@ -10,7 +10,7 @@ from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from lightning_utilities.core.imports import RequirementCache
 
-from medtune.eval.predictions.files import replace_file
+from medtune.data.files import replace_file
 from medtune.trainer.recipe.schema import Board, LogBlock
 from medtune.trainer.training.dashboard.sent_facets import SentFacets
 

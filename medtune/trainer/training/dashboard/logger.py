@@ -17,7 +17,7 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.gain import Gain, LevelGain
+from medtune.eval.comparing.gain import Gains, PairedGain
 from medtune.eval.published import PublishedNumber
 from medtune.eval.results.draws import ShownDraw
 from medtune.eval.results.schema import ScoresFile
@@ -171,7 +171,6 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def show_parts(self, rows: Sequence[PartRow], *, stage: int) -> None:
-        """Logs the table of trainable parts of a stage."""
         import wandb
 
         columns = ["stage", "part", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits",
@@ -242,7 +241,7 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def show_results(
-        self, phases: Mapping[str, PhaseScores], gain: Gain | None, folder: RunFolder, *, last_step: int, split: str
+        self, phases: Mapping[str, PhaseScores], gain: Gains | None, folder: RunFolder, *, last_step: int, split: str
     ) -> None:
         """Logs the gain, the curves of each task and the summary, and saves the script that builds the workspace."""
         import wandb
@@ -329,7 +328,7 @@ def confusion_pairs(task: TaskClasses) -> tuple[list[int], list[int]]:
     return [true for true, _ in pairs], [read for _, read in pairs]
 
 
-def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, float]:
+def summary(phases: Mapping[str, PhaseScores], gain: Gains | None) -> dict[str, float]:
     """Returns the columns of W&B's table of runs: the score of each phase, the gain, its interval and p values.
 
     "gain_p" is the p value over all questions from swaps of before and after for whole patients, and
@@ -367,20 +366,24 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
     return found
 
 
-def _gain_rows(gain: Gain) -> tuple[list[str], list[list[object]]]:
+def _gain_rows(gain: Gains) -> tuple[list[str], list[list[object]]]:
     columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after"]
     columns += ["of answers", "of format", "p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
     levels = {"all": gain.overall, **gain.by.get("task", {})}
     return columns, [
-        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, *_parts(each), *_tests(each)]
+        [task, each.n, each.value, *each.ci95, *_changed(each), *_parts(each), *_tests(each)]
         for task, each in levels.items()
     ]
 
 
-def _parts(level: LevelGain) -> tuple[float, float]:
+def _changed(level: PairedGain) -> tuple[int, int]:
+    return level.counts.only_before, level.counts.only_after
+
+
+def _parts(level: PairedGain) -> tuple[float, float]:
     part = level.readability
     return (part.value or 0.0, part.format_value or 0.0) if part else (level.value, 0.0)
 
 
-def _tests(level: LevelGain) -> tuple[float, float | None, float]:
+def _tests(level: PairedGain) -> tuple[float, float | None, float]:
     return level.permutation_p, level.permutation_p_holm, level.mcnemar_p

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
+from medtune.data.grouping import grouped
 from medtune.data.types import AnswerFormat, MediaGroup, PredictionKey, Question, Reading
-from medtune.eval.asking.plan import Visit, plan_visits, prediction_key
+from medtune.eval.asking.plan import Visit, plan_visits
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.answer_classes import shared_classes, task_name
 from medtune.models.answering import shown_by
@@ -44,7 +45,7 @@ class EvaluatedSplit:
     @cached_property
     def keys(self) -> frozenset[PredictionKey]:
         """The keys of all predictions that answer it."""
-        return frozenset(prediction_key(request) for visit in self.visits for request in visit.requests)
+        return frozenset(request.key for visit in self.visits for request in visit.requests)
 
     @property
     def reading(self) -> Reading:
@@ -62,9 +63,7 @@ class EvaluatedSplit:
     def tasks(self) -> Mapping[str, WatchedTask]:
         """Returns the tasks whose questions share their answers, by the name that `task_name` gives them."""
         facet = self.benchmark.class_facet
-        by_task: dict[str, list[Question]] = {}
-        for question in self.closed():
-            by_task.setdefault(task_name(question, facet), []).append(question)
+        by_task = grouped(self.closed(), lambda question: task_name(question, facet))
         found = {}
         for name, questions in by_task.items():
             classes, task = shared_classes(questions), questions[0].facets.get("task", "all")

@@ -33,7 +33,7 @@ from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, 
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.python_function import AnswerFunction, as_answerer
-from medtune.eval.comparing.gain import Gain
+from medtune.eval.comparing.gain import Gains
 from medtune.eval.data_label import NOT_RECORDED, label_of
 from medtune.eval.predictions.shards import PredictionWriter, shard_path
 from medtune.eval.report.write import write_report
@@ -73,8 +73,6 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a training is evaluated on."""
-
     experiment: Experiment
     validation: EvaluatedSplit  # The questions of each validation.
     # The number of optimizer steps before this training, which folders and logs count too.
@@ -151,7 +149,7 @@ class BenchmarkEvaluation(Callback):
         self.zero_shot: PhaseScores | None = None
         self.validation: PhaseScores | None = None
         self.final: PhaseScores | None = None
-        self.gain: Gain | None = None
+        self.gain: Gains | None = None
         self._out = Path(out).expanduser()
         self._answers = None if answers is None else as_answerer(answers)
         self._every_n_epochs = every_n_epochs

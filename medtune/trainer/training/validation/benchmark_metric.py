@@ -101,7 +101,6 @@ class BenchmarkMetric(Metric):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether a higher value is better."""
         return self._benchmark.metrics[self._name or self._benchmark.primary].higher_is_better
 
     @classmethod
@@ -111,7 +110,6 @@ class BenchmarkMetric(Metric):
         return MetricCollection({name: cls(known, name, parser=parser) for name in known.metrics}, prefix=prefix)
 
     def reset(self) -> None:
-        """Forgets all answers."""
         super().reset()
         # A rank without answers takes part in the gathering, with a tensor of the same type.
         assert isinstance(self.rows, list)

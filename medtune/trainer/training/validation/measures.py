@@ -67,7 +67,6 @@ class AnswerMeasures:
         return _ClosedAnswers(len(self._labels) + 2, classes if reads else (), with_shares=reads, device=self._device)
 
     def update(self, answered: Sequence[Answered]) -> None:
-        """Counts the answers to some questions."""
         if answered:
             read_N3 = torch.tensor([each.target for each in answered], dtype=torch.float32, device=self._device)
             logprob_N, tokens_N, likeliest_N = read_N3.T

@@ -17,7 +17,6 @@ import medtune
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, Prediction, Request
-from medtune.eval.asking.plan import prediction_key
 
 COLOURS = {"red": (200, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 200)}
 QUIET: dict[str, Any] = {
@@ -96,7 +95,7 @@ class Answering(Validating):
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         for request in requests:
             images = [PIL.Image.open(ref.path).convert("RGB") for ref in group.media]
-            yield Prediction(prediction_key(request), text=self.colour(images, request.prompt.text))
+            yield Prediction(request.key, text=self.colour(images, request.prompt.text))
 
 
 def loader(prepared: Path, split: str = "train") -> DataLoader[Any]:

@@ -164,12 +164,8 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated patient with one scan",
         read=_read,
-        write_settings=_write_settings,
+        write_settings=partial(write_num_patients, SETTINGS_FILE),
     )
-
-
-def _write_settings(folder: Path, patients: int) -> None:
-    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool = False) -> SourceTable:
@@ -198,8 +194,6 @@ def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool =
 
 
 class SimulatedPatient(NamedTuple):
-    """What decides a simulated patient."""
-
     found: Findings
     build: Build
     seed: int
@@ -280,7 +274,5 @@ def _is_learnable(asked: SubtypeQuestion, kind: str) -> bool:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    number, switches = NUM_PATIENTS, frozenset[str]()
-    if root is not None:
-        number, switches = settings(root / SETTINGS_FILE, default=NUM_PATIENTS, switches=(EVERY_SUBTYPE,))
+    number, switches = settings(root, SETTINGS_FILE, default=NUM_PATIENTS, switches=(EVERY_SUBTYPE,))
     return undrawn(scratch, seed=seed, num_patients=number, every_subtype=EVERY_SUBTYPE in switches)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 from scipy import ndimage
@@ -25,10 +25,10 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
     axes_mm,
     counted,
 )
+from medtune.benchmarks.simulators import in_equal_shares
 
 Site = Literal["liver", "kidney", "pancreas", "colon"]
 SITES: tuple[Site, ...] = ("liver", "kidney", "pancreas", "colon")
-Label = TypeVar("Label")
 
 DIAMETERS_MM = (5.0, 40.0)
 CONTRASTS_HU = (10.0, 80.0)
@@ -74,8 +74,6 @@ Findings = Mapping[Site, OrganLesions | None]
 
 @dataclass(frozen=True)
 class Lesion:
-    """One lesion in the grid."""
-
     site: Site
     place: str
     solid: Ball
@@ -110,7 +108,6 @@ class Lesion:
 
     @property
     def volume_cm3(self) -> float:
-        """The volume of the filled voxels."""
         return float(self.drawn.filled().sum()) * SPACING_MM**3 / 1000
 
 
@@ -118,12 +115,6 @@ def draw_findings(num_patients: int, rng: np.random.Generator, *, clear: bool = 
     """Returns the findings of all patients; each organ is ill in half of them. Clear ones can be measured."""
     drawn = {site: _of_site(site, num_patients, rng, clear) for site in SITES}
     return [{site: drawn[site][patient] for site in SITES} for patient in range(num_patients)]
-
-
-def in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
-    """Returns `count` labels in random order; the numbers of any two different labels differ by at most one."""
-    order = np.resize(rng.permutation(len(labels)), count)
-    return [labels[i] for i in rng.permutation(order)]
 
 
 def _of_site(site: Site, num_patients: int, rng: np.random.Generator, clear: bool) -> list[OrganLesions | None]:

@@ -54,7 +54,6 @@ class Row:
         return self.values.get(name, "")
 
     def error(self, name: str, message: str) -> RowError:
-        """Returns an error about the cell of a column."""
         return RowError(Reject(self.file, self.line, name, message))
 
 

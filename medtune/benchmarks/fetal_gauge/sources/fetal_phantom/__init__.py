@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -40,8 +40,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     Orientation,
     Plane,
 )
-from medtune.benchmarks.simulators import num_patients as patients_asked_for
-from medtune.benchmarks.simulators import write_num_patients
+from medtune.benchmarks.simulators import in_equal_shares, settings, write_num_patients
 from medtune.benchmarks.simulators.bmode_device import pixels
 from medtune.benchmarks.simulators.bmode_tissue import Patient
 from medtune.data.raw.source import MediaDraw, Source, SourceTable
@@ -52,8 +51,6 @@ PLANE_FRAMES, ORIENTATION_FRAMES, DIAGNOSIS_FRAMES = 2, 2, 1
 QUESTIONS_PER_FRAME = 4
 SETTINGS_FILE = "phantom.json"
 _LABELS, _NUISANCE, _BOXES = 0, 1, 2
-
-Label = TypeVar("Label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +71,8 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_settings=_write_settings,
+        write_settings=partial(write_num_patients, SETTINGS_FILE),
     )
-
-
-def _write_settings(folder: Path, patients: int) -> None:
-    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
@@ -130,9 +123,9 @@ def draw_truth(num_patients: int, *, seed: int) -> list[FrameLabels]:
     """Returns the labels of all patients. All labels occur equally often, and so do complete and incomplete planes."""
     rng = np.random.default_rng([seed, _LABELS])
     cuts = [(plane, is_complete) for plane in PLANES for is_complete in (True, False)]
-    planes = _in_equal_shares(cuts, num_patients * PLANE_FRAMES, rng)
-    orientations = _in_equal_shares(ORIENTATIONS, num_patients * ORIENTATION_FRAMES, rng)
-    findings = _in_equal_shares(FINDINGS, num_patients * DIAGNOSIS_FRAMES, rng)
+    planes = in_equal_shares(cuts, num_patients * PLANE_FRAMES, rng)
+    orientations = in_equal_shares(ORIENTATIONS, num_patients * ORIENTATION_FRAMES, rng)
+    findings = in_equal_shares(FINDINGS, num_patients * DIAGNOSIS_FRAMES, rng)
     return [
         FrameLabels(
             planes[PLANE_FRAMES * i : PLANE_FRAMES * (i + 1)],
@@ -144,8 +137,8 @@ def draw_truth(num_patients: int, *, seed: int) -> list[FrameLabels]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    num_patients = NUM_PATIENTS if root is None else patients_asked_for(root / SETTINGS_FILE, default=NUM_PATIENTS)
-    return undrawn(scratch, seed=seed, num_patients=num_patients)
+    count, _ = settings(root, SETTINGS_FILE, default=NUM_PATIENTS)
+    return undrawn(scratch, seed=seed, num_patients=count)
 
 
 class _View(NamedTuple):
@@ -182,8 +175,3 @@ def _views(person: Patient, truth: FrameLabels, *, patient: int, seed: int) -> I
         rng, subject = new_frame(index, "tissue")
         scene = diagnosis_scene(person, finding, rng=rng)
         yield _View(scene, rng, subject, diagnosis_questions(subject, finding, seed=seed))
-
-
-def _in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
-    order = np.resize(rng.permutation(len(labels)), count)
-    return [labels[i] for i in rng.permutation(order)]

@@ -271,7 +271,10 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     elif task == released.VALUE:
         answer, unit, text_more = _value(row)
     else:
-        answer = _text(row)
+        name = "report" if row.task == "RG" else "caption"
+        if parse_cells.is_nothing(row.get(name)):
+            raise row.error(name, "wanted a text, the cell is empty")
+        answer = row.get(name)
     facets = {"task": task, "scenario": f"{task} {dataset}", "dataset": dataset}
     if structure:
         facets["structure"] = structure
@@ -342,10 +345,3 @@ def _value(row: _Row) -> tuple[str, str | None, str]:
     size = parse_cells.pixel_size_mm(cell) or parse_cells.pixel_size_mm(f'{{"pixel": "{row.get("pixel_size_mm")}"}}')
     more = f" One pixel is {size:g} mm wide and high." if size else ""
     return f"{value:.12g}", released.UNITS.get(row.dataset), more
-
-
-def _text(row: _Row) -> str:
-    name = "report" if row.task == "RG" else "caption"
-    if parse_cells.is_nothing(row.get(name)):
-        raise row.error(name, "wanted a text, the cell is empty")
-    return row.get(name)
