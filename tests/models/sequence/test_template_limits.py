@@ -41,7 +41,7 @@ def speaking(template: str) -> PreTrainedTokenizerFast:
 
 
 # Each takes its whole second of CPU time; nested loops are those of test_it_is_tried_before_it_is_rendered_here.
-@pytest.mark.parametrize("name", in_suites(ENDLESS, plain=("a long text", "a power", "many characters")))
+@pytest.mark.parametrize("name", in_suites(ENDLESS, plain=("a long text", "doubling", "a power", "many characters")))
 def test_a_template_that_does_not_end_is_refused(name: str) -> None:
     began = time.monotonic()
     with pytest.raises(
