@@ -133,11 +133,8 @@ def test_a_source_is_added_to_a_benchmark_of_medtunes(outside: Path) -> None:
     assert sum(int(count) for count in re.findall(r"(\d+) questions", said)) == 12
 
 
-def test_projector_and_tower_run_from_end_to_end(outside: Path) -> None:
-    (outside / "ct").mkdir()
-    (outside / "ct" / "phantom.json").write_text('{"num_patients": 9}')
-    medtune(outside, "prepare", "ctlesionvqa", "--source", "ct_phantom", "--from", "ct", "--out", "prepared/ct")
-    settings = ["data.root=prepared/ct", "model.vision=patches", "model.projector=average", "train.max_steps=2"]
+def test_projector_and_tower_run_from_end_to_end(outside: Path, prepared_ct: Path) -> None:
+    settings = [f"data.root={prepared_ct}", "model.vision=patches", "model.projector=average", "train.max_steps=2"]
     medtune(
         outside, "--plugins", "my_plugin", "run", "nano_ct_lora", "--out", "run_ct",
         "--set", *settings, "log.wandb=disabled", "eval.conditions=[image]",

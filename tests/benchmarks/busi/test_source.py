@@ -10,6 +10,7 @@ from medtune.benchmarks import busi, find_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Box, Question
+from tests.data.prepared.lookalikes.test_kept_together import crossing_pairs
 
 
 def _read(root: Path, seed: int = 0) -> SourceTable:
@@ -176,6 +177,10 @@ def test_real_files_prepare(shared_real: Path, tmp_path: Path) -> None:
     prepared = prepare(find_source("busi"), benchmark="u2_bench", root=shared_real / "busi", out=tmp_path / "out")
     assert sum(prepared.num_questions(split) for split in SPLITS) == 178
     assert prepared.manifest.num_media == 119
+    # Images of one woman are in one split.
+    found = prepared.manifest.lookalikes
+    assert (found.num_groups, found.num_pairs, found.largest) == (55, 8, 4)
+    assert crossing_pairs(prepared) == found.num_across == 0
     assert prepared.manifest.num_patients == {"train": 39, "val": 8, "test": 8}
     for split in SPLITS:
         classes = Counter(q.answer for q in prepared.questions(split) if q.facets["task"] == "diagnosis")

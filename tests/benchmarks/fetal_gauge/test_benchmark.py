@@ -137,7 +137,10 @@ def test_the_simulation_is_taken_where_it_is_named(tmp_path: Path, capsys: pytes
     assert "--from: a table, a folder, or hf:ID with its questions (table, fetal_gauge_rebuilt)" in said
     assert "or --source fetal_phantom, which simulates its images" in said
     assert not (tmp_path / "prepared").exists()
-    assert main([*words, "--source", "fetal_phantom"]) == 0
+    few = find_source("fetal_phantom")
+    assert few.write_settings
+    few.write_settings(tmp_path / "few", 8)
+    assert main([*words, "--source", "fetal_phantom", "--from", str(tmp_path / "few")]) == 0
     assert open_prepared(tmp_path / "prepared").manifest.provenance == "synthetic"
 
 

@@ -41,7 +41,9 @@ GENERIC_QUICK, GENERIC_SLOW = (
     ("deepseek_vl", "minicpm_v", "mistral3", "smolvlm"),
 )
 """Short convolutions, tiles, a table of visual words; answers as text, media that are not joined, rows of patches."""
-PLAIN = tuple(name for name in CHECKPOINTS if name not in {*BUILDERS, *MORE} or name in GENERIC_QUICK)
+RELATIVES = ("glm46v", "glm4v_moe", "internvl35", "qwen3_vl_moe")
+"""They are read by the family of a twin that is quick, whose towers and ids they share."""
+PLAIN = tuple(name for name in CHECKPOINTS if name not in {*BUILDERS, *MORE, *RELATIVES} or name in GENERIC_QUICK)
 SIZES = ((90, 60), (33, 200), (1, 1), (56, 56))
 NO_DOTS = ("mistral3",)
 """transformers' own tower refuses an image of less than a patch."""
@@ -86,7 +88,7 @@ def _asked(name: str, assembled: Assembled, folder: Path) -> list[AskedQuestion]
     ]
 
 
-@pytest.mark.parametrize("name", in_suites(CHECKPOINTS, plain=PLAIN, slow=GENERIC_SLOW))
+@pytest.mark.parametrize("name", in_suites(CHECKPOINTS, plain=PLAIN, slow=(*GENERIC_SLOW, *RELATIVES)))
 def test_answers_are_those_of_plain_transformers(name: str, tmp_path: Path) -> None:
     FAMILIES[name](tmp_path / "checkpoint")
     where = tmp_path / "checkpoint"

@@ -122,11 +122,11 @@ WAYS = tuple(product(("float32", "bfloat16"), (torch.float32, torch.bfloat16), (
 
 
 def _cases() -> list[Any]:
-    """Returns every twin with every way: three have all in `make test`, the others one each in `make test-slow`."""
+    """Returns every twin with every way: three divide them in `make test`, the others have one in `make test-slow`."""
 
     def marks(name: str, number: int, way: int) -> tuple[pytest.MarkDecorator, ...]:
         if name in QUICK:
-            return ()
+            return () if way % len(QUICK) == QUICK.index(name) else (pytest.mark.soak,)
         return (pytest.mark.slow if number % len(WAYS) == way else pytest.mark.soak,)
 
     return [

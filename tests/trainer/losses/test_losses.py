@@ -109,25 +109,31 @@ def test_a_loss_that_is_not_there_is_refused_before_anything_is_loaded(
         assert not list((tmp_path / "run").glob("checkpoints/*"))
 
 
-def test_validate_and_the_run_folder_say_the_loss_and_a_resumed_run_keeps_it(
-    nano: Nano, prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], curve: Curve
+@pytest.fixture(scope="module")
+def plain(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training by the usual loss."""
+    out = tmp_path_factory.mktemp("plain") / "run"
+    assert Nano(prepared_tiny).here("train", out, *EVERYTHING) == 0
+    return out
+
+
+def test_validate_and_the_run_folder_say_the_loss(
+    nano: Nano, plain: Path, prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], curve: Curve
 ) -> None:
     assert main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", SMOOTH[0]]) == 0
     assert "loss       label_smoothing, smoothing 0.1: Cross entropy whose right answers" in capsys.readouterr().out
-    plain, smooth = tmp_path / "plain", tmp_path / "smooth"
-    assert nano.here("train", plain, *EVERYTHING) == 0
+    smooth = tmp_path / "smooth"
     assert nano.here("train", smooth, *EVERYTHING, *SMOOTH) == 0
     kept = yaml.safe_load((smooth / "recipe.yaml").read_text("utf-8"))["train"]["loss"]
     assert kept == {"name": "label_smoothing", "settings": {"smoothing": 0.2}}
     assert curve(smooth, "train/loss")[0] != curve(plain, "train/loss")[0]
     assert len(curve(smooth, "val/loss")) == len(curve(plain, "val/loss")) == 1
-    assert nano.here("train", smooth, *EVERYTHING, extra=("--resume",)) == 1
-    assert "train.loss.name is label_smoothing there and cross_entropy here" in capsys.readouterr().err
 
 
-def test_smoothing_of_nothing_learns_what_cross_entropy_learns(nano: Nano, tmp_path: Path, curve: Curve) -> None:
-    plain, smooth = tmp_path / "plain", tmp_path / "smooth"
-    assert nano.here("train", plain, *EVERYTHING) == 0
+def test_smoothing_of_nothing_learns_what_cross_entropy_learns(
+    nano: Nano, plain: Path, tmp_path: Path, curve: Curve
+) -> None:
+    smooth = tmp_path / "smooth"
     assert nano.here("train", smooth, *EVERYTHING, SMOOTH[0], "train.loss.settings.smoothing=0") == 0
     assert not same_weights(plain, smooth), "another way through the logits rounds otherwise"
     assert weights_apart(plain, smooth) < 1e-4

@@ -32,6 +32,7 @@ from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.stages import part_table
 from tests.models.twins import logprobs
 from tests.ranks import run_ranks
+from tests.soak import in_suites
 from tests.trainer.conftest import QUICK, Nano
 from tests.trainer.training.states.ranks_that_train import FULL, train
 
@@ -59,10 +60,19 @@ def _planned(
     return held(recipe.train, rows, Divided(units_of(model), layers_of(model)), is_gpu=is_gpu)
 
 
-@pytest.mark.parametrize("file", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-@pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl"])
+TWINS, PRECISIONS, FILES = (
+    ("nano_pocket", "nano_qwen25vl"), ("32-true", "bf16-mixed"), (torch.float32, torch.bfloat16, torch.float16)
+)  # fmt: skip
+PAIRS = [
+    (TWINS[number // 2 % 2], PRECISIONS[number % 2], list(MODES)[mode], FILES[file])
+    for number, (mode, file) in enumerate(itertools.product(range(len(MODES)), range(len(FILES))))
+]
+"""What learns with each type of the file, under both precisions and with both twins in turn."""
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "mode", "file"), in_suites(itertools.product(TWINS, PRECISIONS, MODES, FILES), plain=PAIRS)
+)
 def test_the_estimate_is_the_real_model_s(name: str, precision: Precision, mode: str, file: torch.dtype) -> None:
     planned = _planned(name, MODES[mode], precision)
     assembled = zoo_entry(name).assemble(0)
@@ -111,8 +121,17 @@ def _constants(weight: Any) -> Iterator[Tensor]:
     yield weight.quant_state.state2.absmax
 
 
-@pytest.mark.parametrize("strategy", get_args(StrategyName))
-@pytest.mark.parametrize(("precision", "mode"), itertools.product(["32-true", "bf16-mixed"], MODES))
+@pytest.mark.parametrize(
+    ("strategy", "precision", "mode"),
+    in_suites(
+        itertools.product(get_args(StrategyName), PRECISIONS, MODES),
+        plain=[
+            (strategy, PRECISIONS[(place + number) % 2], mode)
+            for place, strategy in enumerate(get_args(StrategyName))
+            for number, mode in enumerate(MODES)
+        ],
+    ),
+)
 def test_strategies_divide_the_same_bytes(strategy: StrategyName, precision: Precision, mode: str) -> None:
     alone = _planned("nano_pocket", MODES[mode], precision)
     settings = (f"train.strategy={strategy}", "train.devices=2")

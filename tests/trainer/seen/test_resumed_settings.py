@@ -51,6 +51,8 @@ def test_the_limit_is_compared_and_workers_logs_and_the_place_of_the_data_may_ch
     for limit, said in ((("--limit", "10"), "10"), ((), "not given")):
         told = refused(nano.here("train", out, *short, extra=("--resume", *limit)))
         assert f"--limit is 20 there and {said} here" in told
+    other = nano.here("train", out, *short, "train.loss.name=label_smoothing", extra=("--resume", "--limit", "20"))
+    assert "train.loss.name is cross_entropy there and label_smoothing here" in refused(other)
     shutil.copytree(prepared_tiny, moved)
     free = ("data.workers=1", "log.every_steps=2", "log.project=other", f"data.root={moved}")
     assert nano.here("train", out, *short, *free, extra=("--resume", "--limit", "20")) == 0

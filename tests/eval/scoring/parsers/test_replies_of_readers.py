@@ -17,6 +17,7 @@ from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.closed_parser import parse_closed
 from medtune.eval.scoring.parsers.measures import read_measure
 from tests.golden.files import COLLECTED
+from tests.soak import in_suites
 
 REPLIES = Path(__file__).with_name("replies")
 MOST_UNREAD = 0.1
@@ -86,9 +87,14 @@ def test_few_replies_stay_unread_and_none_is_wrong_or_invented(path: Path, choic
     assert sum(unread) <= MOST_UNREAD * len(unread)
 
 
-@pytest.mark.parametrize("joint", [" ", "\n", ""])
-def test_a_long_reply_that_repeats_itself_is_read_in_half_a_second(joint: str) -> None:
-    for row in listed(REPLIES / "odd.jsonl")[::16]:
+JOINTS = (" ", "\n", "")
+
+
+@pytest.mark.parametrize("first", in_suites(range(len(JOINTS)), plain=(0,)))
+def test_a_long_reply_that_repeats_itself_is_read_in_half_a_second(first: int) -> None:
+    """Each reply with one joint; those of another first joint are the rest of the pairs."""
+    for number, row in enumerate(listed(REPLIES / "odd.jsonl")[::16], first):
+        joint = JOINTS[number % len(JOINTS)]
         text = (row["reply"] + joint) * (LONG // len(row["reply"] + joint) + 1)
         began_s = time.process_time()
         parse_choice(text[:LONG], asked("Which?", tuple(row["options"])))

@@ -52,7 +52,7 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 @pytest.mark.parametrize(
     ("validation", "strategy"),
     [
-        pytest.param(1, "ddp", id="middle"),
+        pytest.param(1, "ddp", id="middle", marks=pytest.mark.slow),
         pytest.param(2, "deepspeed_stage_3", id="last-step-zero-3", marks=pytest.mark.slow),
         pytest.param(2, "ddp", id="last-step", marks=pytest.mark.soak),
         pytest.param(1, "fsdp", id="fsdp", marks=pytest.mark.soak),
