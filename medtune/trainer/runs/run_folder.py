@@ -1,5 +1,6 @@
 """The folder of a run: the paths of its files, its recipe, and the facts recorded about its data when it began."""
 
+import functools
 import importlib.metadata
 import json
 import platform
@@ -58,6 +59,7 @@ def environment(command: Sequence[str]) -> dict[str, object]:
     }
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
@@ -65,6 +67,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _git_commit() -> str | None:
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / ".git").exists():
