@@ -18,4 +18,7 @@ def without_controls(text: str) -> str:
     >>> without_controls("\x1b[31mred\x1b[0m \x1b]0;title\x07\tone\x00two")
     'red \tone\ufffdtwo'
     """
+    # Every escape sequence begins with a control character, and most texts hold none.
+    if not _CONTROL.search(text):
+        return text
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _SEQUENCE.sub("", text))

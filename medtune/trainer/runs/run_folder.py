@@ -67,6 +67,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _git_commit() -> str | None:
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / ".git").exists():

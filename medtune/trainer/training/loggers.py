@@ -158,6 +158,7 @@ def opened_loggers(experiment: Experiment) -> Iterator[list[Logger]]:
 def _open_loggers(experiment: Experiment) -> list[Logger]:
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
     facets = sent_facets(experiment.benchmark, recipe.log, manifest.provenance)
+    config = logged_config(recipe, manifest, experiment.label, facets)
     loggers = build_loggers(
         folder.root,
         recipe.log,
@@ -166,7 +167,7 @@ def _open_loggers(experiment: Experiment) -> list[Logger]:
         provenance=manifest.provenance,
         recipe_name=experiment.name,
         group=experiment.name if recipe.data.fold is None else f"{experiment.name} {folder.root.resolve().parent.name}",
-        config=logged_config(recipe, manifest, experiment.label, facets),
+        config=config,
         tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
         facets=facets,
         resume_step=folder.saved_step(),
@@ -182,7 +183,7 @@ def _open_loggers(experiment: Experiment) -> list[Logger]:
         folder.root,
         recipe.log,
         name=f"{experiment.name} {folder.root.name}",
-        config=logged_config(recipe, manifest, experiment.label, facets),
+        config=config,
         facets=facets,
         resume_step=folder.saved_step(),
     )
