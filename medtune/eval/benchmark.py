@@ -20,10 +20,10 @@ from medtune.eval.metric import Metric, ParsedReply, passes_of
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
-from medtune.eval.studies.published import PublishedTable
 
 if TYPE_CHECKING:
     from medtune.eval.predictions.tool_files import ToolRows
+    from medtune.eval.studies.published import PublishedTable
 from medtune.eval.published import MARKS, Paper, PublishedNumber, no_references
 
 MAX_LEVELS = 50

@@ -16,6 +16,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     scored_items,
 )
 from medtune.data.types import Condition, Question
+from medtune.eval.benchmark import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.studies.measures import (
@@ -29,7 +30,7 @@ from medtune.eval.studies.measures import (
     percentage,
 )
 from medtune.eval.studies.one_run import answers_of, value_of
-from medtune.eval.studies.published import Answers, PhaseAnswers, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, PublishedColumn, PublishedTable
 
 MCQ_OUTCOMES = ("correct", "incorrect")
 FREE_OUTCOMES = ("2", "1_wrong_conclusion", "1_wrong_visual", "0")
@@ -129,7 +130,7 @@ def _is_there(answers: Answers, *, format_: Format, row: int, column: int, total
     ]
 
 
-def crossed(table: PublishedTable, evidence: PhaseAnswers) -> Cells | None:
+def crossed(table: PublishedTable, evidence: Evidence) -> Cells | None:
     """Returns the cells of the table `mcq` or `free` for one evaluation; None where nothing was asked blind."""
     outcomes = (*(MCQ_OUTCOMES if table.name == "mcq" else FREE_OUTCOMES), "total")
     found = {column.name: value_of(column, answers_of(evidence)) for column in table.columns}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medtune.data.types import Condition, Question
+from medtune.eval.benchmark import Evidence
 from medtune.eval.statistics.patient_swaps import mcnemar_exact
-from medtune.eval.studies.published import PhaseAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def counted_pairs(found: Sequence[OrganPair]) -> Paired:
     return Paired(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
-def pairs(evidence: PhaseAnswers) -> list[OrganPair]:
+def pairs(evidence: Evidence) -> list[OrganPair]:
     """Returns the outcomes of the questions with options that were asked with both prompts.
 
     The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
@@ -85,7 +85,7 @@ def pairs(evidence: PhaseAnswers) -> list[OrganPair]:
     ]
 
 
-def votes(evidence: PhaseAnswers, condition: Condition) -> dict[str, list[str | None]]:
+def votes(evidence: Evidence, condition: Condition) -> dict[str, list[str | None]]:
     """Returns the answers of all passes to each question with options that was asked under a condition."""
     rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
     answered = [row for row in rows if row.question.options and row.is_answered]

@@ -8,6 +8,7 @@ answered by a classifier that was fitted on other patients.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -285,9 +286,7 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
 
 
 def _folds(questions: Sequence[Question], *, seed: int) -> tuple[dict[str, int], list[Question]]:
-    sizes: dict[str, int] = {}
-    for question in questions:
-        sizes[question.patient_id] = sizes.get(question.patient_id, 0) + 1
+    sizes = Counter(question.patient_id for question in questions)
     fold_of: dict[str, int] = {}
     taken = 0
     for number, patient in enumerate(stable_order(sizes, seed, "blind")):

@@ -44,13 +44,7 @@ class RunFacts:
     label: DataLabel  # The label of these data.
     # The settings with which the questions were answered; None where code of the user's own asked the model.
     protocol: schema.ProtocolFacts | None
-    # A description of the prepared folders that the model was trained on; "" if there was no training.
-    trained_on: str = ""
-    stopped_early: str = ""  # For each stage that ended before its last step, at which step and why; "" if none did.
-    patient_unit: str = ""  # What stands for a patient, in the words of the source.
-    # Hub id and commit of the weights that the run began with; "" if they are not from the hub.
-    weights_commit: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)  # The time of each phase on the clock.
+    history: schema.RunHistory = field(default_factory=schema.RunHistory)
 
 
 def results_file(
@@ -79,12 +73,8 @@ def results_file(
         protocol=facts.protocol,
         recipe=facts.recipe,
         data_hash=facts.data_hash,
-        trained_on=facts.trained_on,
-        stopped_early=facts.stopped_early,
-        weights_commit=facts.weights_commit,
-        patient_unit=facts.patient_unit,
-        seconds=dict(facts.seconds),
         interval_method=_method(*phases.values()),
+        **vars(facts.history),
         **asdict(facts.label),
     )
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.data.types import Interval
+from medtune.eval.benchmark import Evidence
 from medtune.eval.scoring.tables import RANK, Cell, Table, beside_published, beside_published_columns, rank
 from medtune.eval.studies.cells import over_passes
-from medtune.eval.studies.published import Answers, CellValue, PhaseAnswers, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, PublishedColumn, PublishedTable
 
 Values = Mapping[str, float | None]
 Passes = Sequence[Answers]
@@ -15,7 +16,7 @@ Passes = Sequence[Answers]
 Own = Mapping[str, CellValue | None]
 
 
-def answers_of(*passes: PhaseAnswers) -> Passes:
+def answers_of(*passes: Evidence) -> Passes:
     """Returns the answers of one evaluation, which stand for those of whichever phase a table is about."""
     return [{"zero_shot": evidence, "final": evidence} for evidence in passes]
 

@@ -6,11 +6,10 @@ number of questions behind it; where that number is not printed, it is that of o
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
-from medtune.data.types import Condition, Interval, Question
-from medtune.eval.metric import ParsedReply
-from medtune.eval.scoring.bertscore import BertModel
+from medtune.data.types import Condition, Interval
+from medtune.eval.benchmark import Evidence
 
 Phase = Literal["zero_shot", "final"]
 Drawing = Literal["bars", "dots", "lines"]
@@ -19,30 +18,7 @@ PrintedInterval = Callable[[float, int], Interval]
 """Returns the 95 % interval of a printed value behind which are so many questions."""
 
 
-class PhaseAnswers(Protocol):
-    """The answers of one phase, as `Evidence` holds them."""
-
-    @property
-    def questions(self) -> Sequence[Question]:
-        """The questions that were to be answered."""
-
-    @property
-    def parsed(self) -> Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]:
-        """Parsed replies by condition and parser."""
-
-    @property
-    def parser(self) -> str:
-        """The name of the primary parser."""
-
-    @property
-    def text_model(self) -> BertModel | None:
-        """The model for the BERTScore of free text; None leaves it out."""
-
-    def rows(self, condition: Condition) -> Sequence[ParsedReply]:
-        """Returns one parsed reply per question under a condition, read by the primary parser."""
-
-
-Answers = Mapping[Phase, PhaseAnswers]
+Answers = Mapping[Phase, Evidence]
 """The answers of a run by phase; one that was only evaluated has one phase."""
 
 

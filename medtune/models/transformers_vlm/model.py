@@ -25,7 +25,7 @@ from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
+from medtune.models.sequence.packing import PackedRows, PromptRows, spans_of_rows
 from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
 from medtune.models.transformers_vlm.family import EncodedItems, Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
@@ -161,34 +161,21 @@ class TransformersVlm(Model):
         return grown(rows, wanted, read, self.whole.get_output_embeddings())
 
     def _whole_rows(self, rows: PackedRows) -> Step:
-        spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
         why = self.plain_because
-        return Step(
-            ids_BL=rows.ids_BL,
-            positions_BL=rows.positions_BL,
-            seen=rows.columns_BCL if why is None else sequence_padding(rows, why),
-            media_BL=rows.media_BL,
-            attends_BLS=self._attends(rows.columns_BCL, rows.media_BL, spans),
-            spans=spans,
-            is_plain=rows.is_plain,
-        )
+        seen = rows.columns_BCL if why is None else sequence_padding(rows, why)
+        return self._step(rows, rows.columns_BCL, seen=seen, is_plain=rows.is_plain)
 
-    def _prompts(self, rows: PromptRows) -> Step:
+    def _step(self, rows: PackedRows | PromptRows, columns: Tensor, *, seen: Tensor, is_plain: bool = False) -> Step:
         spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
+        none = columns.new_zeros((*rows.media_BL.shape, 0), dtype=torch.bool)
         return Step(
             ids_BL=rows.ids_BL,
             positions_BL=rows.positions_BL,
-            seen=rows.attention_BL,
+            seen=seen,
             media_BL=rows.media_BL,
-            attends_BLS=self._attends(rows.attention_BL, rows.media_BL, spans),
+            attends_BLS=attended_spans(columns, rows.media_BL, spans) if self._wiring.attends else none,
             spans=spans,
-        )
-
-    def _attends(self, seen: Tensor, media_BL: Tensor, spans: Sequence[Sequence[ShownSpan]]) -> Tensor:
-        return (
-            attended_spans(seen, media_BL, spans)
-            if self._wiring.attends
-            else seen.new_zeros((*media_BL.shape, 0), dtype=torch.bool)
+            is_plain=is_plain,
         )
 
     @torch.no_grad()
@@ -202,7 +189,7 @@ class TransformersVlm(Model):
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
-        step = self._prompts(rows)
+        step = self._step(rows, rows.attention_BL, seen=rows.attention_BL)
         replies: dict[int, list[int]] = {}
         for chosen in _alike(step):
             said = self._continue(step.part(chosen), encoded, max_new_tokens=max_new_tokens, stop_ids=stop_ids)

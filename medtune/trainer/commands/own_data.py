@@ -31,22 +31,7 @@ LOOK_AT = 20
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--images",
-        type=Path,
-        metavar="DIR",
-        help="The folder to which the paths of images, films or scans in a table are relative (default: the table's).",
-    )
-    parser.add_argument(
-        "--columns",
-        type=_pair,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="ROLE=COLUMN",
-        help="What columns of a table hold: question=Q patient=PID; ROLE= for none (default: told by their names).",
-    )
-    add_sheet_arguments(parser)
+    _add_place_arguments(parser)
     parser.add_argument(
         "--facets",
         nargs="+",
@@ -82,18 +67,10 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="Answers are the places of options, which count from this number (default: told where it is certain).",
     )
     parser.add_argument(
-        "--patient",
-        type=_pattern,
-        metavar="PATTERN",
-        help="A regular expression that finds the patient in the path of a row's file, by its first group: '(\\d+)_' "
-        "(default: the column of patients).",
-    )
-    parser.add_argument(
         "--keep",
         choices=("first", "all"),
         help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
     )
-    _add_rate(parser)
     parser.add_argument(
         "--splits",
         type=_pair,
@@ -112,22 +89,42 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_rate(parser: argparse.ArgumentParser) -> None:
+def _add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments that say where in a table or folder things stand."""
     parser.add_argument(
-        "--frames-per-s",
-        type=_rate,
-        metavar="N",
-        help="The frames a second of DICOM cines whose files do not say it (default: such cines are refused).",
+        "--images",
+        type=Path,
+        metavar="DIR",
+        help="The folder to which the paths of images, films or scans in a table are relative (default: the table's).",
     )
-
-
-def add_sheet_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--columns",
+        type=_pair,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ROLE=COLUMN",
+        help="What columns of a table hold: question=Q patient=PID; ROLE= for none (default: told by their names).",
+    )
     parser.add_argument("--sheet", metavar="NAME", help="The sheet of a workbook (default: the first with rows).")
     parser.add_argument(
         "--header",
         type=positive,
         metavar="ROW",
         help="The row of a workbook, or the line of a text file, with the names of the columns (default: the first).",
+    )
+    parser.add_argument(
+        "--patient",
+        type=_pattern,
+        metavar="PATTERN",
+        help="A regular expression that finds the patient in the path of a row's file, by its first group: '(\\d+)_' "
+        "(default: the column of patients).",
+    )
+    parser.add_argument(
+        "--frames-per-s",
+        type=_rate,
+        metavar="N",
+        help="The frames a second of DICOM cines whose files do not say it (default: such cines are refused).",
     )
 
 
@@ -349,9 +346,6 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
         "a prepared folder; or hf:ID.",
     )
     parser.add_argument(
-        "--images", metavar="DIR", help="The folder to which paths are relative (default: the table's)."
-    )
-    parser.add_argument(
         "--out",
         required=True,
         type=Path,
@@ -371,21 +365,7 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
         help="The options of every row that lists none, in the order in which the prompt lists them, which can change "
         "answers (default: those of the same question in the model's own data).",
     )
-    parser.add_argument(
-        "--columns",
-        nargs="+",
-        default=[],
-        metavar="ROLE=COLUMN",
-        help="What columns hold, as for `medtune prepare` (default: told by their names).",
-    )
-    add_sheet_arguments(parser)
-    parser.add_argument(
-        "--patient",
-        type=_pattern,
-        metavar="PATTERN",
-        help="Finds the patient in a path (default: the column of patients).",
-    )
-    _add_rate(parser)
+    _add_place_arguments(parser)
     parser.add_argument(
         "--source", metavar="NAME", help="The source that reads the table (default: told by the files)."
     )
@@ -404,7 +384,6 @@ def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     # The import loads torch.
     from medtune.trainer.experiment.predict import NOTICE, UNFINISHED, predict
 
-    columns = dict(each.partition("=")[::2] for each in options.columns)
     print(NOTICE, file=sys.stderr, flush=True)
     try:
         with stop_signals():
@@ -415,7 +394,7 @@ def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
                 out=options.out,
                 question=options.question,
                 options=options.options,
-                columns=columns,
+                columns=dict(options.columns),
                 patient=options.patient,
                 frames_per_s=options.frames_per_s,
                 sheet=options.sheet,

@@ -23,7 +23,7 @@ from medtune.eval.comparing.gain import Gains, gain_between
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
 from medtune.eval.results.build import NOTHING, RunFacts, gain_table, results_file, scores_file
-from medtune.eval.results.schema import ProtocolFacts
+from medtune.eval.results.schema import ProtocolFacts, RunHistory
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
@@ -297,11 +297,13 @@ def write_results(
             data_hash=prepared.data_hash,
             label=experiment.label,
             protocol=protocol,
-            trained_on=trained_on,
-            stopped_early=stopped_early,
-            patient_unit=prepared.manifest.patient_unit,
-            weights_commit=weights_commit,
-            seconds=experiment.left.took_s,
+            history=RunHistory(
+                trained_on=trained_on,
+                stopped_early=stopped_early,
+                patient_unit=prepared.manifest.patient_unit,
+                weights_commit=weights_commit,
+                seconds=dict(experiment.left.took_s),
+            ),
         )
         results = results_file(
             phases,

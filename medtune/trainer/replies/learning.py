@@ -105,16 +105,12 @@ class ReplyLearning:
             found = found._replace(replies=found.replies._replace(num_drawn=0))
         return MicroBatch(
             number=batch.number,
-            rows=found.rows,
             media=batch.media,
             step_target_tokens=len(found.rows.target_id_T),
             step_replies=batch.step_replies,
-            num_replies=found.num_replies,
-            num_counted=found.num_counted,
             num_shown=batch.num_shown,
             question_ids=batch.question_ids,
-            replies=found.replies,
-            teaches=found.teaches,
+            **found._asdict(),
         )
 
     @contextmanager
