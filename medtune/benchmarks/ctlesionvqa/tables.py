@@ -37,7 +37,7 @@ from medtune.benchmarks.ctlesionvqa.v2_board import v2_rows
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.extra_verdicts import extra_judge_task, verdict_table
 from medtune.eval.metric import ParsedReply, num_passes, passes_of

@@ -13,7 +13,8 @@ from medtune.benchmarks.fetal_gauge.published_tables import FINE_TUNING, SIZES, 
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.published import PublishedNumber

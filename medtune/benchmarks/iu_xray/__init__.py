@@ -15,7 +15,8 @@ from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OP
 from medtune.benchmarks.medical_kits import choice_rules
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Prompt, Question
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import Evidence
 from medtune.eval.scoring.bertscore import bert_scores
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.studies.measures import of_rule

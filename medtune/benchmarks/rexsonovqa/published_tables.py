@@ -16,7 +16,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     scored_items,
 )
 from medtune.data.types import Condition, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.studies.measures import (

@@ -35,7 +35,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally,
 )
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.published import PublishedNumber
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from medtune.benchmarks import published
 from medtune.benchmarks.short_answers.parser import judge_task
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence, Tables
+from medtune.eval.benchmark import Tables
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric
 from medtune.eval.scoring.reply_rules import ReplyRule

@@ -14,7 +14,7 @@ from medtune.benchmarks.u2_bench.published_tables import published_table1, publi
 from medtune.benchmarks.u2_bench.reply_types import KINDS, VALID, analysis, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.grouping import grouped
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.published import PublishedNumber

@@ -29,7 +29,8 @@ from medtune.benchmarks.vqa.label_replies import read_set
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
+from medtune.eval.benchmark import MAX_LEVELS, Benchmark
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy

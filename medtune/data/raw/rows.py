@@ -20,7 +20,9 @@ class Row(NamedTuple):
     def text(self, column: str) -> str:
         """Returns a cell that has to hold a text, without the blanks around it."""
         said = self.values.get(column)
-        if not isinstance(said, str) or not said.strip():
+        if said is None or (isinstance(said, str) and not said.strip()):
+            raise self.place.error("wanted a text, the cell is empty", field=column, cell=said)
+        if not isinstance(said, str):
             raise self.place.error("wanted a text", field=column, cell=said)
         return said.strip()
 

@@ -11,7 +11,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from medtune.data.types import Condition, Interval, Prediction, Question
 from medtune.eval.audit.probes import Probe
-from medtune.eval.benchmark import Benchmark, ParsedReplies
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import ParsedReplies
 from medtune.eval.metric import ParsedReply, num_passes
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.parse_replies import parse_all

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from medtune.data.catalog import nearest
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import both_correctness
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric, ParsedReply, passes_text, scored_everywhere
 from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.results.phase_schema import Measured

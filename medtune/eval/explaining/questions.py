@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from medtune.data.types import Prediction, Prompt, Question
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.counted import NOT_ABOUT, counted
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, needs_judge, parse

@@ -11,7 +11,7 @@ from dataclasses import replace
 from medtune.data.grouping import grouped
 from medtune.data.readable import readable_question
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge import JudgeTask, json_in_reply
 from medtune.eval.metric import passes_text
 from medtune.eval.scoring.parsers.choice_statements import without_thinking

@@ -13,7 +13,8 @@ from typing import get_args
 from medtune.data.catalog import nearest
 from medtune.data.files import replace_file
 from medtune.data.types import OF_OPTIONS, Condition, Prediction, PredictionKey, Question, Reading
-from medtune.eval.benchmark import Benchmark, ParsedReplies
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import ParsedReplies
 from medtune.eval.metric import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key
 from medtune.eval.scoring.normalised_text import normalised

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from medtune.data.catalog import nearest
 from medtune.data.grouping import grouped
 from medtune.data.types import FOLD, Condition, Prediction, Question, Reading, Score
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.scoring.tables import RANK, Cell, Table, beside_published, beside_published_columns, rank
 from medtune.eval.studies.cells import over_passes
 from medtune.eval.studies.published import Answers, CellValue, PublishedColumn, PublishedTable

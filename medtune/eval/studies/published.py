@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from medtune.data.types import Condition, Interval
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 
 Phase = Literal["zero_shot", "final"]
 Drawing = Literal["bars", "dots", "lines"]

@@ -8,8 +8,9 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.asking.official_prompts import OUR_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
 from medtune.eval.predictions.shards import stored_predictions

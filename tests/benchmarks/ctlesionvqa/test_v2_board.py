@@ -8,7 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.ctlesionvqa.v2_board import FORMATS, place_by_the_tool, v2_board, v2_rows
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.studies.cells import StudyAnswers, study_cells
 from medtune.eval.studies.page import StudyReport, paper_shaped
 from medtune.trainer.studies.study import find_study, open_study

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
 from tests.eval.answers import generated

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, study_cells
 from medtune.trainer.studies.study import open_study

@@ -12,7 +12,7 @@ from medtune.benchmarks.rexsonovqa import benchmark
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
 from medtune.benchmarks.rexsonovqa.tables import tables
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.studies.cells import StudyAnswers, StudyCell, study_cells

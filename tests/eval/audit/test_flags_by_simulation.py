@@ -10,7 +10,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.audit.habits import reading_rows
 from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, AuditedPhase
 from medtune.eval.audit.run_rows import audit_of
-from medtune.eval.benchmark import ParsedReplies
+from medtune.eval.evidence import ParsedReplies
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from tests.eval.comparing.test_claims_by_simulation import NULLS, STUDIES, TASKS, Study

@@ -11,7 +11,8 @@ from sklearn.metrics import f1_score
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Condition, Prediction, PredictionKey, Score
-from medtune.eval.benchmark import Benchmark, Evidence, no_tables
+from medtune.eval.benchmark import Benchmark, no_tables
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric, ParsedReply, passes_of, recomputed
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parse_replies import parse_replies

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.data.types import Interval, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.reply_rules import ReplyRule

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.studies.cells import StudyAnswers, StudyCell, study_cells

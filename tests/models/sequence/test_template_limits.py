@@ -1,6 +1,10 @@
 """A chat template that loops, multiplies or takes powers without end is refused in seconds, wherever one is read."""
 
+import contextlib
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 from tokenizers import Regex
@@ -9,6 +13,7 @@ from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
 from medtune.models.nano import byte_tokenizer
+from medtune.models.sequence import template_limits
 from medtune.models.sequence.chat_template import set_date, set_thinking
 from medtune.models.sequence.template_limits import refuse_endless
 from tests.soak import in_suites
@@ -84,3 +89,27 @@ def test_a_template_that_ends_is_tried_once_and_a_refusal_of_its_own_is_left_to_
     refuse_endless(speaking("{{ raise_exception('no system turn') }}"))
     refuse_endless(speaking("{{ messages[0].nothing.at_all }}"))
     refuse_endless(speaking("{% for"))
+
+
+@pytest.mark.parametrize(("starved", "refused"), [(2, False), (3, True)])
+def test_a_process_that_gets_no_time_is_tried_again(
+    starved: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(processor: object) -> int:
+        tries = tmp_path / "tries"
+        tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+        if len(tries.read_text()) <= starved:
+            time.sleep(60)
+        return 0
+
+    monkeypatch.setattr(template_limits, "_write_all", waiting)
+    monkeypatch.setattr(template_limits, "WAIT_S", 0.3)
+    tokenizer = speaking(f"{{{{ messages[0].content }}}} after {starved}")
+    with pytest.raises(ValueError, match="does not end within") if refused else contextlib.nullcontext():
+        refuse_endless(tokenizer)
+
+
+def test_a_process_that_crashes_is_said_to_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_limits, "_encode", lambda backend: os.kill(os.getpid(), signal.SIGABRT))
+    with pytest.raises(ValueError, match="ended by SIGABRT"):
+        refuse_endless(speaking("{{ messages[0].content }} before a crash"))

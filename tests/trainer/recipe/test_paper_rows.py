@@ -8,8 +8,9 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
 from medtune.data.types import Condition, Prediction, Question
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
+from medtune.eval.evidence import Evidence
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.standing import why_unlike_published

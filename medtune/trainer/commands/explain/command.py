@@ -8,7 +8,7 @@ from medtune.data.catalog import nearest
 from medtune.data.types import MediaGroup, Question
 from medtune.eval.audit.row import AuditRow
 from medtune.eval.audit.run_rows import audit_of
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.explaining.audit_rows import AUDIT, audit_paths, find_row, row_lines
 from medtune.eval.explaining.numbers import GAIN, PHASES, explained, find_number, number_lines, numbers_of
 from medtune.eval.explaining.questions import answer_lines, asked_lines

@@ -11,7 +11,7 @@ import yaml
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.evidence import Evidence
 from medtune.eval.explaining.numbers import OTHER_LEVEL, Number, explained, numbers_of
 from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
