@@ -1,29 +1,31 @@
 """Answers requests about media groups with a model in this process.
 
-Several groups are answered in one forward pass, in which the common beginning of sequences is computed once, and
-replies grow as leaves of the same trees. With `share_prefix=False`, and for models that cannot be told who sees whom,
-every option and every prompt gets a row of its own instead. Replies are greedy, or drawn at a temperature, each with a
-seed of its own.
+Several groups are answered in one forward pass, in which the common beginning of sequences is computed once, that of
+options and of prompts as well, and replies grow as leaves of the same trees. With `share_prefix=False`, and for models
+that cannot be told who sees whom, every option and every prompt gets a row of its own instead. Replies are greedy, or
+drawn at a temperature, each with a seed of its own.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.media_reader import MediaReader
-from medtune.models.replies import Prompted, Wanted, drawable, drawn, reply_rows
+from medtune.models.replies import Prompted, ReplyRow, Wanted, drawable, drawn, reply_rows
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import ROW_TOKENS, Shown, balanced, batched, pack, pad_left
 from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.sharding.lock_step import Turns
+from medtune.models.target_logprobs import TargetLogprobs
 from medtune.models.tuning.quantize import Precise
 
 Options = tuple[Layout, ...]
@@ -39,6 +41,11 @@ class LaidOutRequest(NamedTuple):
     layouts: Options  # One sequence for each option; where a reply is generated, only the sequence of the prompt.
     # The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
     target: int | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether a reply to it is generated; else its sequences are read as they are."""
+        return self.request.reading == "generation" and self.target is None
 
 
 class TargetRead(NamedTuple):
@@ -141,10 +148,19 @@ class LocalAnswerer:
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
-            replies = [each for each in asked if each.request.reading == "generation" and each.target is None]
-            options = [each for each in asked if each.request.reading == "likelihood" or each.target is not None]
-            likelihoods = list(self._likelihoods(options, encoded))
-            return [*likelihoods, *(each.prediction for each in self.replies(replies, encoded))]
+            # Options of the same text without media are computed once per evaluation.
+            rest = [each for each in asked if each.grows or each.media is not None]
+            blind = {each.layouts: each for each in asked if not each.grows and each.media is None}
+            unseen = {layouts: each for layouts, each in blind.items() if layouts not in self._blind}
+            found, replies = self._read([*rest, *unseen.values()], encoded)
+            self._blind.update(zip(unseen, found[len(rest) :], strict=True))
+            reads = iter([read for each, read in zip(rest, found, strict=False) if not each.grows])
+            likelihoods = [
+                self._likelihood(each, self._blind[each.layouts] if each.media is None else next(reads))
+                for each in asked
+                if not each.grows
+            ]
+            return [*filter(None, likelihoods), *(each.prediction for each in replies)]
 
     def _together(self, visit: ShownRequests) -> tuple[list[MediaItem], list[LaidOutRequest]]:
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
@@ -209,103 +225,112 @@ class LocalAnswerer:
         except ValueError as error:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
-    def _likelihoods(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Prediction]:
-        """Yields predictions with the log-probability of each option, and reports how the right answers are read.
-
-        Options of the same text without media are computed once per evaluation.
-        """
-        seeing = [(each.layouts, each.media) for each in asked if each.media is not None]
-        unseen = dict.fromkeys(each.layouts for each in asked if each.media is None)
-        new = [(options, None) for options in unseen if options not in self._blind]
-        sums = iter(self._read(seeing, encoded))
-        self._blind.update(zip((options for options, _ in new), self._read(new, None), strict=True))
-        for each in asked:
-            read = self._blind[each.layouts] if each.media is None else next(sums)
-            if self._on_target is not None and each.target is not None:
-                self._on_target(each.request.question.id, read[each.target])
-            if each.request.reading == "likelihood":
-                options_read = read[: len(each.request.prompt.choices)]
-                yield Prediction(
-                    key=each.request.key,
-                    options_shown=each.request.question.options,
-                    option_logprobs=tuple(option.logprob for option in options_read),
-                    option_tokens=tuple(option.num_tokens for option in options_read),
-                )
-
-    def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[TargetRead]]:
-        sums = torch.zeros(2, sum(len(options) for options, _ in asked))
-        for batch in batched(
-            balanced(self._trees(asked), row_tokens=self._row_tokens), batch_tokens=self._batch_tokens
-        ):
-            rows = pack(batch, pad_id=self._assembled.template.pad_id)
-            read = self._assembled.model(rows.to(self._device), encoded)
-            sums += torch.stack([read.sums(sums.shape[1]), read.likeliest(sums.shape[1])]).cpu()
-        found = iter(sums.T.tolist())
-        return [
-            [
-                TargetRead(logprob, option.num_targets, int(likeliest))
-                for option, (logprob, likeliest) in zip(options, found, strict=False)
-            ]
-            for options, _ in asked
-        ]
-
-    def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
-        trees: list[Shown] = []
-        first = 0
-        for media, same in groupby(asked, key=lambda one: one[1]):
-            layouts = [layout for options, _ in same for layout in options]
-            numbers = range(first, first + len(layouts))
-            first = numbers.stop
-            if self._share_prefix:
-                grown = grow_within(layouts, numbers, max_tokens=self._batch_tokens)
-            else:
-                grown = [grow([layout], [number]) for number, layout in zip(numbers, layouts, strict=True)]
-            trees += [Shown(tree, media) for tree in grown]
-        return trees
+    def _likelihood(self, asked: LaidOutRequest, read: Sequence[TargetRead]) -> Prediction | None:
+        """Returns the prediction where options were asked for, and reports how the right answer is read."""
+        if self._on_target is not None and asked.target is not None:
+            self._on_target(asked.request.question.id, read[asked.target])
+        if asked.request.reading != "likelihood":
+            return None
+        options = read[: len(asked.request.prompt.choices)]
+        return Prediction(
+            key=asked.request.key,
+            options_shown=asked.request.question.options,
+            option_logprobs=tuple(option.logprob for option in options),
+            option_tokens=tuple(option.num_tokens for option in options),
+        )
 
     @torch.no_grad()
     def replies(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> list[Replied]:
         """Returns a reply to each request, in any order; its prompt is the only one of its sequences."""
-        return list(self._replied(asked, encoded))
+        return self._read(asked, encoded)[1]
 
-    def _replied(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[Replied]:
-        template = self._assembled.template
-        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain_replies(asked, encoded):
-            if self._on_reply is not None:
-                self._on_reply(request.question.id, ids)
-            stopped = bool(ids) and ids[-1] in template.stop_ids
-            said = Prediction(
-                key=request.key,
-                options_shown=request.question.options,
-                text=(self._assembled.opened + template.decode(ids[:-1] if stopped else ids)).strip(),
-                finish_reason="stop" if stopped else "length",
-            )
-            yield Replied(request, ids, said)
-
-    def _grown(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
-        if asked and self._temperature:
-            drawable(self._assembled.model)
-        prompts = [Prompted(each.layouts[0], each.media) for each in asked]
-        for row in reply_rows(
-            prompts,
-            new_tokens=self._max_new_tokens,
-            batch_tokens=self._batch_tokens,
-            one_tree=self._assembled.model.mixes_images,
-        ):
-            requests = [asked[number].request for number in row.numbers]
-            stop_ids, how = self._assembled.template.stop_ids, (self._temperature, self._top_p)
-            wanted = [
-                Wanted(leaf, self._max_new_tokens, stop_ids, self._draw(each), *how)
-                for leaf, each in zip(row.leaves, requests, strict=True)
-            ]
-            rows = pack([row.trees], pad_id=self._assembled.template.pad_id).to(self._device)
-            shown = None if row.trees[0].media is None else encoded
-            yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
-
-    def _plain_replies(
+    def _read(
         self, asked: Sequence[LaidOutRequest], encoded: Encoded | None
-    ) -> Iterator[tuple[Request, list[int]]]:
+    ) -> tuple[list[list[TargetRead]], list[Replied]]:
+        """Returns how the sequences of each request are read, and the replies to those whose replies grow.
+
+        Where both are asked for with the same media, one pass reads what they share.
+        """
+        whose = [each for each in asked for _ in each.layouts]
+        room = self._max_new_tokens
+        sequences = [
+            Prompted(layout, each.media, room if each.grows else 0) for each in asked for layout in each.layouts
+        ]
+        growing = {each.media for each in asked if each.grows}
+        if growing and self._temperature:
+            drawable(self._assembled.model)
+        beside = {n: each for n, each in enumerate(sequences) if each.media in growing and self._share_prefix}
+        alone = {n: each for n, each in enumerate(sequences) if n not in beside and not each.new_tokens}
+        replies = [] if self._share_prefix else self._plain_replies([each for each in asked if each.grows], encoded)
+        sums = torch.zeros(2, len(sequences))
+        for read in self._read_alone(alone, encoded):
+            sums += _sums(read, len(sequences))
+        one_tree = self._assembled.model.mixes_images
+        for row in reply_rows(beside, batch_tokens=self._batch_tokens, one_tree=one_tree):
+            requests = {n: whose[n].request for n in row.numbers if sequences[n].new_tokens}
+            grown, read = self._grown(row, requests, encoded)
+            replies += grown
+            sums += _sums(read, len(sequences))
+        found = iter(sums.T.tolist())
+        return [
+            [
+                TargetRead(logprob, layout.num_targets, int(likeliest))
+                for layout, (logprob, likeliest) in zip(each.layouts, found, strict=False)
+            ]
+            for each in asked
+        ], replies
+
+    def _read_alone(self, sequences: Mapping[int, Prompted], encoded: Encoded | None) -> Iterator[TargetLogprobs]:
+        for is_blind in (False, True):
+            same = {n: each for n, each in sequences.items() if (each.media is None) == is_blind}
+            trees = balanced(self._trees(same), row_tokens=self._row_tokens)
+            for batch in batched(trees, batch_tokens=self._batch_tokens):
+                rows = pack(batch, pad_id=self._assembled.template.pad_id)
+                yield self._assembled.model(rows.to(self._device), None if is_blind else encoded)
+
+    def _trees(self, sequences: Mapping[int, Prompted]) -> list[Shown]:
+        trees: list[Shown] = []
+        for media, numbers in groupby(sequences, key=lambda number: sequences[number].media):
+            same = {number: sequences[number].layout for number in numbers}
+            if self._share_prefix:
+                grown = grow_within([*same.values()], [*same], max_tokens=self._batch_tokens)
+            else:
+                grown = [grow([layout], [number]) for number, layout in same.items()]
+            trees += [Shown(tree, media) for tree in grown]
+        return trees
+
+    def _grown(
+        self, row: ReplyRow, requests: Mapping[int, Request], encoded: Encoded | None
+    ) -> tuple[list[Replied], TargetLogprobs]:
+        """Returns the replies to those sequences of a row that have a request, and what is read of the others."""
+        leaves = {n: leaf for n, leaf in zip(row.numbers, row.leaves, strict=True) if n in requests}
+        stop_ids, how = self._assembled.template.stop_ids, (self._temperature, self._top_p)
+        wanted = [
+            Wanted(leaf, self._max_new_tokens, stop_ids, self._draw(requests[n]), *how) for n, leaf in leaves.items()
+        ]
+        rows = pack([row.trees], pad_id=self._assembled.template.pad_id).to(self._device)
+        shown = None if row.trees[0].media is None else encoded
+        if not wanted:
+            return [], self._assembled.model(rows, shown)
+        replies, read = self._assembled.model.reply(rows, shown, wanted)
+        return [self._replied(requests[n], ids) for n, ids in zip(leaves, replies, strict=True)], read
+
+    def _replied(self, request: Request, ids: list[int]) -> Replied:
         template = self._assembled.template
+        if self._on_reply is not None:
+            self._on_reply(request.question.id, ids)
+        stopped = bool(ids) and ids[-1] in template.stop_ids
+        said = Prediction(
+            key=request.key,
+            options_shown=request.question.options,
+            text=(self._assembled.opened + template.decode(ids[:-1] if stopped else ids)).strip(),
+            finish_reason="stop" if stopped else "length",
+        )
+        return Replied(request, ids, said)
+
+    def _plain_replies(self, asked: Sequence[LaidOutRequest], encoded: Encoded | None) -> list[Replied]:
+        template = self._assembled.template
+        replied = []
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
             rows = pad_left(layouts, [each.media for each in batch], pad_id=template.pad_id)
@@ -316,7 +341,8 @@ class LocalAnswerer:
                     max_new_tokens=self._max_new_tokens,
                     stop_ids=template.stop_ids,
                 )
-            yield from zip((each.request for each in batch), replies, strict=True)
+            replied += [self._replied(each.request, ids) for each, ids in zip(batch, replies, strict=True)]
+        return replied
 
     def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:
         if self._temperature == 0:
@@ -350,6 +376,10 @@ def budgeted(asked: Sequence[LaidOutRequest], *, new_tokens: int, batch_tokens: 
                 batch = []
             batch.append(one)
         yield batch
+
+
+def _sums(read: TargetLogprobs, num_sequences: int) -> Tensor:
+    return torch.stack([read.sums(num_sequences), read.likeliest(num_sequences)]).cpu()
 
 
 def _is_blind(asked: LaidOutRequest) -> bool:

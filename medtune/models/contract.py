@@ -19,7 +19,7 @@ from medtune.models.features.kept_features import Kept, KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import Template
 from medtune.models.sequence.packing import PackedRows, PromptRows
-from medtune.models.target_logprobs import Targets
+from medtune.models.target_logprobs import TargetLogprobs, Targets
 from medtune.models.tuning.plan import PartName
 
 PARTS: tuple[PartName, ...] = ("vision", "projector", "language")
@@ -131,8 +131,13 @@ class Model(nn.Module, ABC):
         """
 
     @abstractmethod
-    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted], /) -> list[list[int]]:
-        """Returns the ids of replies that grow behind one row of prompts; for models whose sequences may share one."""
+    def reply(
+        self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted], /
+    ) -> tuple[list[list[int]], TargetLogprobs]:
+        """Returns the ids of replies that grow behind one row, and what the same pass says of the row's targets.
+
+        It is for models whose sequences may share a row.
+        """
 
     @abstractmethod
     def generate(

@@ -1,9 +1,10 @@
 """Grows replies as leaves of the trees that hold their prompts: one row, one prefill and one cache for all of them.
 
-A reply's tokens stand behind the row in memory, and their ranks say whose leaves they are. One that has ended is asked
-no further; its keys stay, and nobody sees them. The index of the largest value of logits / temperature + Gumbel noise
-is an exact draw from softmax(logits / temperature). A reply depends only on its own seed: neither the other replies
-that are drawn together with it nor an interruption of the evaluation change it.
+Options whose likelihoods are asked for stand in the same trees, so that a prompt is read once for both. A reply's
+tokens stand behind the row in memory, and their ranks say whose leaves they are. One that has ended is asked no
+further; its keys stay, and nobody sees them. The index of the largest value of logits / temperature + Gumbel noise is
+an exact draw from softmax(logits / temperature). A reply depends only on its own seed: neither the other replies that
+are drawn together with it nor an interruption of the evaluation change it.
 
 Shape legend: B rows, R replies, A replies that still grow, L tokens of the row, C columns, K tokens so far, E embedding
 width, V vocabulary.
@@ -14,7 +15,7 @@ Curious Case of Neural Text Degeneration, arXiv 1904.09751, section 3.1 (the nuc
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
@@ -152,15 +153,25 @@ Read = Callable[[NewTokens | None], Tensor]
 """Reads the row (None), and then new tokens, into one cache; returns their hidden states, (L, E) or (A, E)."""
 
 
+class Grown(NamedTuple):
+    ids: list[list[int]]  # The ids of each reply, its end token included where it said one.
+    states_TE: Tensor  # The hidden states of the row in the places where its targets are predicted.
+
+
+def places_read(rows: PackedRows, wanted: Sequence[Wanted]) -> tuple[Tensor, Tensor]:
+    """Returns the row and the place of each state of one row that replies and targets are read from, int64 (P,)."""
+    leaf_R = torch.tensor([each.leaf for each in wanted], dtype=torch.int64, device=rows.ids_BL.device)
+    place_P = torch.cat([leaf_R, rows.target_place_T])
+    return torch.zeros_like(place_P), place_P
+
+
 @torch.no_grad()
-def grown(
-    rows: PackedRows, wanted: Sequence[Wanted], read: Read, output_layer: Callable[[Tensor], Tensor]
-) -> list[list[int]]:
-    """Returns the ids of each reply, its end token included where it said one.
+def grown(rows: PackedRows, wanted: Sequence[Wanted], read: Read, output_layer: Callable[[Tensor], Tensor]) -> Grown:
+    """Returns the replies, and what the row's own targets are read from.
 
     Args:
         rows: One row, with the trees of all prompts.
-        wanted: The replies; those to one prompt share its leaf.
+        wanted: The replies, one at least; those to one prompt share its leaf.
     """
     if len(rows.ids_BL) != 1:
         raise ValueError(f"replies grow behind one row, and there are {len(rows.ids_BL)}")
@@ -171,7 +182,9 @@ def grown(
     generators = [torch.Generator().manual_seed(each.seed) if each.temperature else None for each in wanted]
     replies: list[list[int]] = [[] for _ in wanted]
     alive = list(range(len(wanted)))
-    hidden_AE = read(None)[leaf_R]
+    hidden_LE = read(None)
+    hidden_AE, states_TE = hidden_LE[leaf_R], hidden_LE[rows.target_place_T]
+    del hidden_LE
     while True:
         noisy_AV = output_layer(hidden_AE).float()
         for row, number in enumerate(alive):
@@ -183,7 +196,7 @@ def grown(
             replies[number].append(id_)
         alive = [number for number in alive if not _has_ended(replies[number], wanted[number])]
         if not alive:
-            return replies
+            return Grown(replies, states_TE)
         alive_A = torch.tensor(alive, device=device)
         behind_A = torch.tensor([len(replies[number]) - 1 for number in alive], device=device)
         new_CA = first_CR[:, alive_A]
@@ -225,38 +238,39 @@ def _with_room(columns_CL: Tensor, leaf_R: Tensor, wanted: Sequence[Wanted]) -> 
 
 
 class Prompted(NamedTuple):
-    layout: Layout  # The sequence of the prompt, without an answer.
+    layout: Layout  # The sequence of the prompt, without an answer; or one with an answer, to which none grows.
     media: int | None  # Number of the first media item that it shows; None where it shows none.
+    new_tokens: int = 0  # The largest length of its reply in tokens; 0 where none grows.
 
 
 class ReplyRow(NamedTuple):
     trees: list[Shown]
-    numbers: list[int]  # The numbers of its prompts among all that were given.
+    numbers: list[int]  # The numbers of its sequences, which its targets have too.
     leaves: list[int]  # The place in the row at which each of them ends.
 
 
-def reply_rows(
-    prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: int, one_tree: bool = False
-) -> Iterator[ReplyRow]:
-    """Yields rows that hold all prompts, each once, with as many trees in a row as fit.
+def reply_rows(prompts: Mapping[int, Prompted], *, batch_tokens: int, one_tree: bool = False) -> Iterator[ReplyRow]:
+    """Yields rows that hold all sequences, each once, with as many trees in a row as fit.
 
-    Prompts with media and prompts without are in different rows. What counts are the nodes of the trees and the tokens
-    of the replies.
+    Sequences with media and sequences without are in different rows. What counts are the nodes of the trees and the
+    tokens of the replies.
 
     Args:
+        prompts: The sequences by their numbers.
         batch_tokens: Largest number of tokens of a row; a tree may have more by what its prompts share
             (`grow_within`), and then has the row for itself.
         one_tree: Whether each tree with media has the row for itself (`Model.mixes_images`).
     """
-    order = sorted(range(len(prompts)), key=lambda number: _order(prompts[number].media))
+    order = sorted(prompts, key=lambda number: _order(prompts[number].media))
     row, taken = ReplyRow([], [], []), 0
     is_blind = False
     for media, same in groupby(order, key=lambda number: prompts[number].media):
         numbers = list(same)
         layouts = [prompts[number].layout for number in numbers]
-        for tree in grow_within(layouts, numbers, max_tokens=batch_tokens, room=new_tokens):
+        rooms = [prompts[number].new_tokens for number in numbers]
+        for tree in grow_within(layouts, numbers, max_tokens=batch_tokens, rooms=rooms):
             held, numbers = numbers[: len(tree.leaves)], numbers[len(tree.leaves) :]
-            size = len(tree.ids) + new_tokens * len(held)
+            size = len(tree.ids) + sum(prompts[number].new_tokens for number in held)
             is_alone = one_tree and media is not None
             if row.trees and (is_alone or taken + size > batch_tokens or (media is None) != is_blind):
                 yield row

@@ -21,10 +21,10 @@ from medtune.models.contract import PARTS, Model, Reading
 from medtune.models.features.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named
 from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
-from medtune.models.replies import NewTokens, Wanted, grown
+from medtune.models.replies import NewTokens, Wanted, grown, places_read
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows
-from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
+from medtune.models.target_logprobs import OfStates, TargetLogprobs, Targets, whole_logits_because
 from medtune.models.tuning.plan import PartName
 
 LANGUAGE_FOLDER = "language"
@@ -148,17 +148,21 @@ class VisionLanguageModel(Model):
         return hidden_BLE
 
     @torch.no_grad()
-    def reply(self, rows: PackedRows, tokens_MNE: Tensor | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+    def reply(
+        self, rows: PackedRows, tokens_MNE: Tensor | None, wanted: Sequence[Wanted]
+    ) -> tuple[list[list[int]], TargetLogprobs]:
         # Without a configuration, layers with a window keep all keys, some of which other branches still need.
         cache, config = DynamicCache(), self.language.config.get_text_config()
 
         def read(new: NewTokens | None) -> Tensor:
             if new is None:
-                return self._hidden(rows, tokens_MNE, cache)[0]
+                with read_alone(self.language.get_decoder(), *places_read(rows, wanted)):
+                    return self._hidden(rows, tokens_MNE, cache)[0]
             mask = carried(config, new.columns_1CK, is_plain=False, is_whole=False)
             return self._decoded(self.language.get_input_embeddings()(new.ids_1A), mask, new.positions_1A, cache)[0]
 
-        return grown(rows, wanted, read, self.language.get_output_embeddings())
+        ids, read_TE = grown(rows, wanted, read, self.language.get_output_embeddings())
+        return ids, OfStates(self.language, read_TE, rows.target_id_T, rows.target_sequence_T).read()
 
     @torch.no_grad()
     def generate(

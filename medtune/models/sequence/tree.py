@@ -54,7 +54,9 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
     return growing.tree()
 
 
-def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: int, room: int = 0) -> list[Tree]:
+def grow_within(
+    sequences: Many[Sequence], numbers: Many[int], *, max_tokens: int, rooms: Many[int] | None = None
+) -> list[Tree]:
     """Returns the sequences in few trees, in their order, in time that grows with the number of their tokens.
 
     A tree ends where the next sequence would bring it above `max_tokens` nodes. What all its sequences share is never a
@@ -63,16 +65,16 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
 
     Args:
         max_tokens: Largest number of nodes of a tree that shares no more than half of them.
-        room: Number of tokens that each sequence takes beside its nodes, for instance those of its reply.
+        rooms: Number of tokens that each sequence takes beside its nodes, as those of its reply; None if none does.
     """
     trees: list[Tree] = []
     growing: _Growing | None = None
-    for sequence, number in zip(sequences, numbers, strict=True):
+    for sequence, number, room in zip(sequences, numbers, rooms or [0] * len(sequences), strict=True):
         if growing is not None and not growing.has_room_for(sequence, max_tokens=max_tokens, room=room):
             trees.append(growing.tree())
             growing = None
         growing = growing or _Growing()
-        growing.add(sequence, number)
+        growing.add(sequence, number, room)
     return [*trees, growing.tree()] if growing is not None else trees
 
 
@@ -88,15 +90,17 @@ class _Growing:
         self._last: Sequence | None = None
         self._path: list[int] = []
         self._shared = 0
+        self._room = 0
 
     def has_room_for(self, sequence: Sequence, *, max_tokens: int, room: int) -> bool:
         known, wanted = self._nodes_in_common(sequence), _num_nodes(sequence)
         # A sequence that leaves the one before at some token leaves all others there or earlier.
         shared = min(self._shared, self._in_common(sequence))
-        size = len(self._ids) + wanted - len(known) + room * (len(self._leaves) + 1)
+        size = len(self._ids) + wanted - len(known) + self._room + room
         return size <= max(max_tokens, 2 * shared)
 
-    def add(self, sequence: Sequence, number: int) -> None:
+    def add(self, sequence: Sequence, number: int, room: int = 0) -> None:
+        self._room += room
         common = self._in_common(sequence) if self._last is not None else _num_nodes(sequence)
         self._shared = common if self._last is None else min(self._shared, common)
         path = self._nodes_in_common(sequence)

@@ -23,10 +23,10 @@ from medtune.models.contract import Encoded, Model, Reading, root_of
 from medtune.models.features.kept_features import Kept, KeptFeatures, WeightsDigest, can_keep, named, on_device
 from medtune.models.last_layer import read_alone
 from medtune.models.placing import placed
-from medtune.models.replies import NewTokens, Wanted, grown
+from medtune.models.replies import NewTokens, Wanted, grown, places_read
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, spans_of_rows
-from medtune.models.target_logprobs import OfStates, Targets, whole_logits_because
+from medtune.models.target_logprobs import OfStates, TargetLogprobs, Targets, whole_logits_because
 from medtune.models.transformers_vlm.family import EncodedItems, Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.tuning.plan import PartName
@@ -147,7 +147,9 @@ class TransformersVlm(Model):
         return self._wiring.hidden(self.whole, step, encoded, cache)
 
     @torch.no_grad()
-    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+    def reply(
+        self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]
+    ) -> tuple[list[list[int]], TargetLogprobs]:
         if self.plain_because is not None:
             raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
         row = self._whole_rows(rows)
@@ -155,10 +157,13 @@ class TransformersVlm(Model):
         cache = DynamicCache()
 
         def read(new: NewTokens | None) -> Tensor:
-            step = row if new is None else _next_tokens(row, new)
-            return self._hidden(step, encoded, cache)[0]
+            if new is not None:
+                return self._hidden(_next_tokens(row, new), encoded, cache)[0]
+            with read_alone(language_model(self.whole), *places_read(rows, wanted)):
+                return self._hidden(row, encoded, cache)[0]
 
-        return grown(rows, wanted, read, self.whole.get_output_embeddings())
+        ids, read_TE = grown(rows, wanted, read, self.whole.get_output_embeddings())
+        return ids, OfStates(self.whole, read_TE, rows.target_id_T, rows.target_sequence_T).read()
 
     def _whole_rows(self, rows: PackedRows) -> Step:
         why = self.plain_because

@@ -1,4 +1,4 @@
-"""Compares groups that are answered in one forward pass with each of them alone, for every family."""
+"""Compares groups and readings that are answered in one forward pass with each of them alone, for every family."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from medtune.data.media.masks import TARGETS
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
+from medtune.eval.asking.conditions import READINGS
 from medtune.models.answering import ShownRequests
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
@@ -60,7 +61,7 @@ def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[ShownRequest
         requests = tuple(
             Request(question, prompt, reading, condition)
             for condition in ("image", "text_only")
-            for reading in ("likelihood", "generation")
+            for reading in READINGS
         )
         found.append((MediaGroup(str(number), (_media(folder, number, kind),), (question,)), requests))
     return found
@@ -83,12 +84,17 @@ def answers(
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
+def test_groups_and_readings_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
     assembled = fresh(name)
     assembled.model.eval()
     kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
     visits = four_visits(tmp_path, kind=kind)
-    alone, together = answers(assembled, visits), answers(assembled, visits, batch_size=NUM_GROUPS)
+    alone: dict[PredictionKey, Prediction] = {}
+    for reading in READINGS:
+        alone |= answers(
+            assembled, [(group, [one for one in every if one.reading == reading]) for group, every in visits]
+        )
+    together = answers(assembled, visits, batch_size=NUM_GROUPS)
     assert alone.keys() == together.keys()
     assert len(alone) == 4 * NUM_GROUPS
     for key, one in alone.items():

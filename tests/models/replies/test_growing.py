@@ -60,11 +60,11 @@ def test_replies_of_a_tree_are_those_of_plain_rows(name: str, temperature: float
             )
         rows, leaves = _row(assembled, laid, media)
         wanted = [Wanted(leaf, NEW_TOKENS, stop, seed, temperature) for leaf, seed in zip(leaves, seeds, strict=True)]
-        assert assembled.model.reply(rows, encoded, wanted) == plain
+        assert assembled.model.reply(rows, encoded, wanted)[0] == plain
         if temperature:
             assert plain[0] != plain[3], "two draws of one prompt"
             broken = (all_seen(rows), moved(rows))
-            assert any(assembled.model.reply(each, encoded, wanted) != plain for each in broken)
+            assert any(assembled.model.reply(each, encoded, wanted)[0] != plain for each in broken)
             # Each reply has its own end tokens and budget; who else still grows changes nothing.
             ended = [
                 each._replace(stop_ids=(*stop, plain[n][1 + n % 3]), max_new_tokens=2 + n)
@@ -77,7 +77,7 @@ def test_replies_of_a_tree_are_those_of_plain_rows(name: str, temperature: float
                 said = plain[number][: each.max_new_tokens]
                 end = next((n for n, id_ in enumerate(said) if id_ in each.stop_ids), len(said) - 1)
                 cut.append(said[: end + 1])
-            assert assembled.model.reply(rows, encoded, ended) == cut
+            assert assembled.model.reply(rows, encoded, ended)[0] == cut
             assert len({len(each) for each in cut}) > 1
 
 
@@ -95,7 +95,7 @@ def test_a_reply_that_has_ended_is_asked_no_further() -> None:
         return torch.tensor([0.0, 1.0]).expand(len(hidden), 2)
 
     wanted = [Wanted(tree.leaves[0], 1, (9,)), Wanted(tree.leaves[1], 3, (9,))]
-    assert grown(rows, wanted, read, output_layer) == [[1], [1, 1, 1]]
+    assert grown(rows, wanted, read, output_layer).ids == [[1], [1, 1, 1]]
     assert asked == [3, 1, 1]
 
 
@@ -112,24 +112,27 @@ def test_a_model_without_columns_says_why_its_prompts_cannot_share_a_row() -> No
         assembled.model.reply(rows, seen(assembled, "nano_qwen35", 0), [Wanted(leaves[0], 2, (0,))])
 
 
-def _prompt(words: list[int], media: int | None) -> Prompted:
+def _prompt(words: list[int], media: int | None, new_tokens: int) -> Prompted:
     visual = 0 if media is None else 3
     ids = (*[9] * visual, *words)
     spans = (Span(0, visual),) if visual else ()
-    return Prompted(Sequence(ids, (IGNORED,) * len(ids), tuple(range(len(ids))), spans), media)
+    return Prompted(Sequence(ids, (IGNORED,) * len(ids), tuple(range(len(ids))), spans), media, new_tokens)
 
 
 PROMPTS = st.lists(
-    st.builds(_prompt, st.lists(st.integers(1, 2), min_size=1, max_size=5), st.sampled_from([None, 0, 1, 2])),
+    st.builds(
+        _prompt,
+        st.lists(st.integers(1, 2), min_size=1, max_size=5),
+        st.sampled_from([None, 0, 1, 2]),
+        st.integers(0, 4),
+    ),
     max_size=12,
 )
 
 
-@given(PROMPTS, st.integers(1, 60), st.integers(1, 4), st.booleans())
-def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(
-    prompts: list[Prompted], budget: int, new_tokens: int, one_tree: bool
-) -> None:
-    rows = list(reply_rows(prompts, new_tokens=new_tokens, batch_tokens=budget, one_tree=one_tree))
+@given(PROMPTS, st.integers(1, 60), st.booleans())
+def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(prompts: list[Prompted], budget: int, one_tree: bool) -> None:
+    rows = list(reply_rows(dict(enumerate(prompts)), batch_tokens=budget, one_tree=one_tree))
     assert sorted(number for row in rows for number in row.numbers) == list(range(len(prompts)))
     for row in rows:
         ids = [id_ for shown in row.trees for id_ in shown.tree.ids]
@@ -139,7 +142,7 @@ def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(
             assert ids[leaf] == prompts[number].layout.ids[-1]
         media = [shown.media for shown in row.trees for _ in shown.tree.leaves]
         assert media == [prompts[number].media for number in row.numbers]
-        size = len(ids) + new_tokens * len(row.numbers)
+        size = len(ids) + sum(prompts[number].new_tokens for number in row.numbers)
         assert size <= budget or len(row.trees) == 1
 
 
@@ -148,6 +151,6 @@ def test_the_media_of_all_questions_are_read_once_however_long_they_are() -> Non
     for question in range(43):
         ids = (9,) * 6000 + (1, 2, 3 + question)
         spans = (Span(0, 6000),)
-        prompts.append(Prompted(Sequence(ids, (IGNORED,) * 6003, tuple(range(6003)), spans), 0))
-    (row,) = reply_rows(prompts, new_tokens=64, batch_tokens=4096)
+        prompts.append(Prompted(Sequence(ids, (IGNORED,) * 6003, tuple(range(6003)), spans), 0, 64))
+    (row,) = reply_rows(dict(enumerate(prompts)), batch_tokens=4096)
     assert [len(shown.tree.ids) for shown in row.trees] == [6000 + 2 + 43]

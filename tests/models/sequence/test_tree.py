@@ -1,6 +1,7 @@
 """Tests trees of sequences with a common beginning: their nodes, and that they contain all sequences."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -125,9 +126,10 @@ def _in_common(sequences: list[Sequence]) -> int:
     return next((n for n, each in enumerate(zip(*paths, strict=False)) if len(set(each)) > 1), min(map(len, paths)))
 
 
-@given(SEQUENCES, st.integers(1, 30), st.integers(0, 5))
-def test_trees_within_a_budget_hold_every_sequence_once(sequences: list[Sequence], budget: int, room: int) -> None:
-    trees = grow_within(sequences, range(len(sequences)), max_tokens=budget, room=room)
+@given(SEQUENCES, st.integers(1, 30), st.data())
+def test_trees_within_a_budget_hold_every_sequence_once(sequences: list[Sequence], budget: int, data: Any) -> None:
+    rooms = data.draw(st.lists(st.integers(0, 5), min_size=len(sequences), max_size=len(sequences)))
+    trees = grow_within(sequences, range(len(sequences)), max_tokens=budget, rooms=rooms)
     held = [sorted({target.sequence for target in tree.targets}) for tree in trees]
     assert [number for numbers in held for number in numbers] == list(range(len(sequences)))
 
@@ -136,11 +138,13 @@ def test_trees_within_a_budget_hold_every_sequence_once(sequences: list[Sequence
 
     for tree, numbers in zip(trees, held, strict=True):
         assert tree == grow([sequences[number] for number in numbers], numbers)
-        assert len(tree.ids) + room * len(numbers) <= allowed(numbers) or len(numbers) == 1
+        assert len(tree.ids) + sum(rooms[number] for number in numbers) <= allowed(numbers) or len(numbers) == 1
     for mine, next_ in pairwise(held):
         more = [*mine, next_[0]]
         both = grow([sequences[number] for number in more], more)
-        assert len(both.ids) + room * len(more) > allowed(more), "a tree ended although the next sequence had room"
+        assert len(both.ids) + sum(rooms[n] for n in more) > allowed(more), (
+            "a tree ended although the next sequence had room"
+        )
 
 
 def test_all_options_of_one_long_media_item_share_one_tree() -> None:

@@ -10,8 +10,9 @@ and Japanese; names that mean different things in different reports are left out
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache, partial
+from itertools import combinations
 
 _NAMES: Sequence[str] = (
     # Modalities
@@ -496,16 +497,24 @@ def _keys(number: int) -> frozenset[str]:
     return frozenset(_key(name) for name in _GROUPS[number])
 
 
+@cache
+def _longer() -> Mapping[str, Sequence[str]]:
+    """Returns the names that hold a shorter name, by the shorter one: whole words, or any part in Chinese."""
+    found: dict[str, list[str]] = defaultdict(list)
+    of_letters = [own for own in _BY_KEY if _CJK.search(own)]
+    for key in _BY_KEY:
+        words = key.split(" ")
+        parts = {" ".join(words[first:stop]) for first, stop in combinations(range(len(words) + 1), 2)}
+        for own in (*(parts - {key}), *(own for own in of_letters if own in key and own != key and own not in parts)):
+            found[own].append(key)
+    return found
+
+
 @lru_cache(maxsize=len(_GROUPS))
 def _pattern(number: int) -> re.Pattern[str]:
     keys = _keys(number)
-    longer = {
-        key
-        for key, numbers in _BY_KEY.items()
-        if number not in numbers
-        and any(own != key and (own in key if _CJK.search(own) else f" {own} " in f" {key} ") for own in keys)
-    }
-    names = sorted({*_GROUPS[number], *longer}, key=len, reverse=True)
+    longer = {key for own in keys for key in _longer().get(own, ()) if number not in _BY_KEY[key]}
+    names = sorted({*_GROUPS[number], *longer}, key=lambda name: (-len(name), name))
     return re.compile("|".join(map(_one, names)))
 
 

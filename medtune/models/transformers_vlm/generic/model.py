@@ -20,7 +20,7 @@ from medtune.models.features.kept_features import KeptFeatures
 from medtune.models.replies import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
-from medtune.models.target_logprobs import Targets, of_logits
+from medtune.models.target_logprobs import TargetLogprobs, Targets, of_logits
 from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.transformers_vlm.model import sequence_padding
 from medtune.models.tuning.plan import PartName
@@ -246,7 +246,9 @@ class GenericVlm(Model):
             by_token[name] = made_BL
         return {"input_ids": ids_BL, "attention_mask": attention_BL.long(), **by_token, **media}
 
-    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+    def reply(
+        self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]
+    ) -> tuple[list[list[int]], TargetLogprobs]:
         raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
 
     @torch.no_grad()
