@@ -199,7 +199,12 @@ def _read_factory(
     files = [str(entry["file_name"]) for entry in entries.values()]
     read_files = None if one else [folder / name for name in (INFO, *files)]
     return question_table(
-        sets, root or folder, options=options, split_names=map(file_stem, files), read_files=read_files, notes=once.notes
+        sets,
+        root or folder,
+        options=options,
+        split_names=map(file_stem, files),
+        read_files=read_files,
+        notes=once.notes,
     )
 
 
