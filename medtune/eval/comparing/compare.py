@@ -148,9 +148,8 @@ def _difference(pairs: Sequence[Pair], paired: PairedGain, benchmark: Benchmark)
 
 def _answers(row: ParsedReply) -> list[str | None]:
     """Returns the answer of each pass; the reply itself where none can be read in it."""
-    return [
-        reply.prediction and reply.prediction.text if reply.parsed is None else reply.parsed for reply in row.passes
-    ]
+    said = [(reply.parsed, reply.prediction) for reply in row.passes]
+    return [reply.text if parsed is None and reply else parsed for parsed, reply in said]
 
 
 def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:
