@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from medtune.api.dataset import Questions
@@ -84,7 +84,9 @@ class Evaluation:
     @property
     def score(self) -> NamedScore:
         """The primary metric of the benchmark."""
-        return NamedScore(self.benchmark.primary, self.scores.overall)
+        whole = self.scores.overall
+        measured = Measured(**{each.name: getattr(whole, each.name) for each in fields(Measured)})
+        return NamedScore(self.benchmark.primary, measured)
 
     @property
     def closed(self) -> NamedScore | None:

@@ -132,7 +132,7 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
 
 
 def predictions_from_masks(
-    benchmark: Benchmark, prepared: Prepared, split: Split, masks: Path | None, *, processes: int = 1
+    benchmark: Benchmark, prepared: Prepared, split: Split, masks: Path | None
 ) -> list[Prediction]:
     """Returns the answers that masks give to the questions of a split, as `medtune oracle` writes them.
 
@@ -144,7 +144,7 @@ def predictions_from_masks(
     groups = prepared.groups(split)
     cases = {} if masks is None else _cases(masks, prepared, groups)
     taken = [group for group in groups if masks is None or group.media_id in cases]
-    found = _found_in_scans([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], processes)
+    found = _found_in_scans([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], 1)
     return _predictions(benchmark.oracle, groups, found)
 
 
