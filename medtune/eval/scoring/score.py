@@ -171,6 +171,7 @@ def score_phase(
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     alone = {name: reads_replies_alone(name, questions, predictions, benchmark.parsers) for name in benchmark.parsers}
     _, *others = parts(replies["image"][parser], benchmark)
+    tables = mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()])
     classes = classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet)
     return PhaseScores(
         parser=parser,
@@ -187,17 +188,7 @@ def score_phase(
             }
             for condition, parsers in replies.items()
         },
-        tables=tuple(
-            map(
-                finite_table,
-                (
-                    *mean_tables(
-                        [[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()]
-                    ),
-                    *benchmark.repeat_tables(evidence),
-                ),
-            )
-        ),
+        tables=tuple(map(finite_table, [*tables, *benchmark.repeat_tables(evidence)])),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         cut=count_cut(predictions),
