@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from medtune.api.dataset import Questions
 from medtune.data.files import out_folder, replace_file
-from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
+from medtune.data.types import Interval, MediaRef, Prediction, Question, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import MERGED, format_line
 from medtune.eval.results.build import gain_table, scores_file
+from medtune.eval.results.phase_schema import Measured
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import is_closed, parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_rows
@@ -29,12 +30,12 @@ class NamedScore:
     """
 
     metric: str
-    score: Score
+    score: Measured
 
     @property
     def value(self) -> float:
         """The value; NaN where the metric has none on these questions."""
-        return self.score.value
+        return self.score.number
 
     @property
     def n(self) -> int:
@@ -83,7 +84,9 @@ class Evaluation:
     @property
     def score(self) -> NamedScore:
         """The primary metric of the benchmark."""
-        return NamedScore(self.benchmark.primary, self.scores.overall.score)
+        whole = self.scores.overall
+        measured = Measured(**{each.name: getattr(whole, each.name) for each in fields(Measured)})
+        return NamedScore(self.benchmark.primary, measured)
 
     @property
     def closed(self) -> NamedScore | None:
@@ -96,16 +99,14 @@ class Evaluation:
         return self._part(lambda question: not is_closed(question))
 
     @property
-    def metrics(self) -> Mapping[str, Score]:
+    def metrics(self) -> Mapping[str, Measured]:
         """Every metric by name, of the answers that the primary metric counts."""
         return self.scores.metrics["image"][self.scores.parser]
 
     @property
-    def by(self) -> Mapping[str, Mapping[str, Score]]:
+    def by(self) -> Mapping[str, Mapping[str, Measured]]:
         """The primary metric by facet and level, e.g. `by["task"]["diagnosis"]`."""
-        return {
-            facet: {level: found.score for level, found in levels.items()} for facet, levels in self.scores.by.items()
-        }
+        return self.scores.by
 
     @property
     def replies(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import base64
 import html
-import math
 import tempfile
 import webbrowser
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from medtune.benchmarks import paper_of
 from medtune.data.files import replace_file
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.readable import spoken
-from medtune.data.types import Question, Score
+from medtune.data.types import Question
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import Verdict
 from medtune.eval.data_label import PATIENT, several
@@ -29,8 +28,7 @@ from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.table import Cell, ReportTable, count, interval, number, paper_table, plain, signed, span, word
 from medtune.eval.report.write import HTML, run_html
-from medtune.eval.results.build import scores_file
-from medtune.eval.results.phase_schema import counted_text
+from medtune.eval.results.phase_schema import Measured, counted_text
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.statistics.intervals import METHOD, method_for
 from medtune.eval.statistics.patient_swaps import p_equals
@@ -207,7 +205,7 @@ def _patients(found: Evaluation) -> str:
 
 def _left_out(found: Evaluation) -> tuple[str, ...]:
     scores = found.scores
-    said = list(filter(None, [scores_file(scores, found.label).outside_text]))
+    said = list(filter(None, [scores.outside_text]))
     if scores.unscored:
         said.append(f"{scores.unscored} free answers wait for a judge and are in no score.")
     return tuple(said)
@@ -252,15 +250,15 @@ def _metrics_table(found: Evaluation) -> ReportTable:
     return ReportTable("Every metric of every reading", columns, rows)
 
 
-def _value_cells(score: Score) -> tuple[Cell, Cell, Cell]:
-    return (number(score.value if math.isfinite(score.value) else None), interval(score.ci95), count(score.n))
+def _value_cells(score: Measured) -> tuple[Cell, Cell, Cell]:
+    return (number(score.value), interval(score.ci95), count(score.n))
 
 
-def _figure(score: Score) -> str:
-    return plain(score.value) if math.isfinite(score.value) else "no score yet"
+def _figure(score: Measured) -> str:
+    return "no score yet" if score.value is None else plain(score.value)
 
 
-def _reach(score: Score, *, asked: int) -> str:
+def _reach(score: Measured, *, asked: int) -> str:
     counted = f"{counted_text(score.n, asked)} questions"
     return f"95 % interval {span(score.ci95)}, {counted}" if score.ci95 else counted
 

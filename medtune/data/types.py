@@ -372,29 +372,3 @@ class Interval(NamedTuple):
 
     low: float
     high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A metric's value, the number of questions behind it and its uncertainty.
-
-    Attributes:
-        value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance
-            before any verdict.
-        n: The number of questions behind the value; unanswered ones count, unscored ones do not.
-        ci95: The 95 % interval, with patients as clusters; None where there are no questions, where the value is no
-            finite number, or where the interval would have no width.
-        unparsable: The number of replies from which no answer could be read, in all passes; they count as wrong.
-        unscored: The number of questions with a free answer that still needs a judge's verdict. They count as neither
-            right nor wrong and are in none of the other numbers.
-        repeats: The number of passes: how many times each question was asked.
-        repeat_sd: The standard deviation of the passes' values; None for a single pass, or if a pass has no value.
-    """
-
-    value: float
-    n: int
-    ci95: Interval | None
-    unparsable: int = 0
-    unscored: int = 0
-    repeats: int = 1
-    repeat_sd: float | None = None

@@ -84,12 +84,12 @@ def phase(off_mm: float | None) -> PhaseScores:
 
 def test_an_error_without_limit_has_a_value_an_interval_and_baselines() -> None:
     overall = phase(2.0).overall
-    assert overall.score.value == pytest.approx(2 + 100 / 24)
-    assert overall.score.ci95 is not None
-    assert 0 <= overall.score.ci95.low < overall.score.value < overall.score.ci95.high
+    assert overall.value == pytest.approx(2 + 100 / 24)
+    assert overall.ci95 is not None
+    assert 0 <= overall.ci95.low < overall.number < overall.ci95.high
     assert overall.baselines["majority"] == np.mean([abs(25 - (20 + n)) for n in range(24)])
     assert overall.baselines["random"] is overall.baselines["constant_letter"] is None
-    silent = phase(None).overall.score
+    silent = phase(None).overall
     assert (silent.value, silent.unparsable, silent.ci95) == (SILENT_MM, 24, None)
 
 
@@ -196,7 +196,7 @@ def test_dice_is_a_mean_of_rows_or_of_counts() -> None:
     for metric in (mean, pooled):
         found = score_rows(ROWS, metric)
         assert found.ci95 is not None
-        assert found.ci95.low < found.value < found.ci95.high
+        assert found.ci95.low < found.number < found.ci95.high
 
 
 def _overlap(row: ParsedReply) -> tuple[int, int]:
@@ -241,7 +241,7 @@ def test_a_metric_without_limit_has_an_interval_unless_all_rows_agree() -> None:
     error = Metric(sums_of_rows(squares, root_of_mean), worst=math.inf, best=0.0)
     found = score_rows(numbers(["1", "2", "30", "4"], 4), error)
     assert found.ci95 is not None
-    assert found.ci95.low < found.value < found.ci95.high
+    assert found.ci95.low < found.number < found.ci95.high
     assert score_rows(numbers(["2", "2"], 2), error).ci95 is None
     assert score_rows(numbers(["inf"], 1), error).ci95 is None
 

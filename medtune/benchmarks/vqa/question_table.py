@@ -85,7 +85,7 @@ class _Collected:
 
 def question_table(
     sets: Iterable[ReadSet],
-    folder: Path,
+    origin: Path,
     *,
     options: TableOptions,
     split_names: Iterable[str],
@@ -96,25 +96,27 @@ def question_table(
     """Returns the questions of all sets with their media, and notes on the mapping and on what was ignored.
 
     Args:
+        origin: The file or the folder that is read, which refusals name.
         split_names: The names of files, folders or parts that may state a split, which `options.splits` may name.
         read_files: The files of the folder that are read, beside which no other data file may be lost; None where the
             source reads a single file or a data set.
         limit: The number of patients of each set after which it is read no further; None reads all.
     """
     sets = list(sets)
+    folder = origin.parent if origin.is_file() else origin
     unread = [] if read_files is None else unread_files(folder, read_files)
     notes = (*notes, *unread_note(folder, unread, options.splits), *(note for each in sets for note in each.notes))
     names = list(dict.fromkeys(name for each in sets for name in each.reader.columns.others))
     sets, found, levels, counting = _read(sets, names, options, limit)
     if not found.is_cut:
         check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
-    _check_found(found, sets, folder, options)
+    _check_found(found, sets, origin, options)
     repeats: list[str] = []
     if not options.unanswered:
         _reject_dates(found, sets[0].reader)
         repeats = _without_repeats(found, options.keep)
     kept = levels.kept()
-    questions, said = _of_one_kind(found, sets, folder, options, facets=kept)
+    questions, said = _of_one_kind(found, sets, origin, options, facets=kept)
     if options.tolerance and not any(TOLERANCE in question.printed for question in questions):
         raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
     has_media = any(found.media.values())
@@ -169,28 +171,28 @@ def _read(
     return sets, *_collected(sets, names, facets, limit), [said]
 
 
-def _check_found(found: _Collected, sets: Sequence[ReadSet], folder: Path, options: TableOptions) -> None:
+def _check_found(found: _Collected, sets: Sequence[ReadSet], origin: Path, options: TableOptions) -> None:
     """Refuses tables that give no question, name media that none of them has, or hold boxes of another form."""
     has_media = any(found.media.values())
     if found.rejects and not found.rows and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
-        raise ValueError(f"{folder}: no row has an answer. {WITHOUT_ANSWERS}")
+        raise ValueError(f"{origin}: no row has an answer. {WITHOUT_ANSWERS}")
     if not found.rows and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
-        raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+        raise ValueError(f"{origin}: no row gives a question.{left_out} Check the columns and the splits.")
     if options.media_folder is not None and found.rows and not has_media:
-        raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
+        raise ValueError(f"{origin}: {no_column_of_media(sets[0].reader.columns)}")
     tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
     named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
     if found.rows and named and not has_media and not found.has_rejected_media:
         raise ValueError(
-            f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
+            f"{origin}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
             "table and save it in Excel, which keeps their values."
         )
-    _check_boxes(found, sets, folder)
+    _check_boxes(found, sets, origin)
 
 
 def _of_one_kind(
-    found: _Collected, sets: Sequence[ReadSet], folder: Path, options: TableOptions, *, facets: Collection[str]
+    found: _Collected, sets: Sequence[ReadSet], origin: Path, options: TableOptions, *, facets: Collection[str]
 ) -> tuple[KeptRows[Question], list[str]]:
     """Returns the questions with language, kind of answer, facets and patient, and notes on how they are asked."""
     codes = languages_of((each.question.text for each in found.rows), options.language)
@@ -208,7 +210,7 @@ def _of_one_kind(
     )
     if of_labels:
         if not options.unanswered:
-            _check_labels(questions, folder, sets[0].reader.columns.names)
+            _check_labels(questions, origin, sets[0].reader.columns.names)
         kinds = (f'asked of every row: {QUESTION!r}; --question "..." asks in your words', *kinds)
     questions = KeptRows(_completed(each, found, {*facets, "task"}) for each in questions)
     questions, labels_said = asked_of_labels(questions, options)
@@ -227,7 +229,7 @@ def _completed(question: Question, found: _Collected, facets: Collection[str]) -
     return replace(question, facets=own, patient_id=question.patient_id or patient, printed=printed)
 
 
-def _check_boxes(found: _Collected, sets: Sequence[ReadSet], folder: Path) -> None:
+def _check_boxes(found: _Collected, sets: Sequence[ReadSet], origin: Path) -> None:
     """Refuses a column of boxes, which no one named, where some end before they begin: it holds widths and heights."""
     column = next((name for each in sets if (name := each.reader.columns.of(roles.BOX))), None)
     if column is None or roles.BOX in sets[0].reader.said.columns:
@@ -236,7 +238,7 @@ def _check_boxes(found: _Collected, sets: Sequence[ReadSet], folder: Path) -> No
     boxes = [box for ref in refs for box in (*ref.boxes, *((ref.region,) if ref.region else ()))]
     if turned := sum(box.x1 <= box.x0 or box.y1 <= box.y0 for box in boxes):
         raise ValueError(
-            f"{folder}: {turned} of {len(boxes)} boxes in the column {column!r} end before they begin: does it hold x, "
+            f"{origin}: {turned} of {len(boxes)} boxes in the column {column!r} end before they begin: does it hold x, "
             "y, width and height, as COCO and BUS-BRA write them? medtune draws x0, y0, x1, y1. Leave the column out: "
             f"--columns {roles.BOX}= (or convert it, and say --columns {roles.BOX}={column})."
         )
@@ -365,12 +367,12 @@ def _folded_answer(answer: str) -> str:
     return answer.casefold().rstrip(".")
 
 
-def _check_labels(questions: Iterable[Question], folder: Path, names: Sequence[str]) -> None:
+def _check_labels(questions: Iterable[Question], origin: Path, names: Sequence[str]) -> None:
     if free := next((question for question in questions if not question.options), None):
         several = "numbers" if free.answer_kind == "number" else "too many different texts"
         what = several if len({question.answer for question in questions}) > 1 else "all the same"
         raise ValueError(
-            f"{folder}: wanted a column with the question, as the answers are {what} and no labels. The columns are: "
+            f"{origin}: wanted a column with the question, as the answers are {what} and no labels. The columns are: "
             f'{", ".join(names)}. Take --columns question=NAME, ask all rows one: --question "...", or give --options.'
         )
 

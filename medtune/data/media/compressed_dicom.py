@@ -55,7 +55,7 @@ def _decoder(dataset: Dataset) -> _Decode | None:
             imagecodecs.jpeg8_decode(_ended_frame(frame), colorspace=kept, outcolorspace=kept)
         )
     if syntax in (uid.JPEGLSLossless, uid.JPEGLSNearLossless):
-        return lambda frame: np.asarray(imagecodecs.jpegls_decode(frame))
+        return lambda frame: np.asarray(imagecodecs.jpegls_decode(_ended_frame(frame)))
     if syntax in (uid.JPEG2000Lossless, uid.JPEG2000):
         return lambda frame: np.asarray(imagecodecs.jpeg2k_decode(frame))
     if syntax in (uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL, uid.HTJ2K):
@@ -85,7 +85,7 @@ def _htj2k(frame: bytes) -> NDArray[np.generic]:
 
 
 def _ended_frame(frame: bytes) -> bytes:
-    """Returns a JPEG or HTJ2K that has its end, without which the decoder would fill the rest by itself."""
+    """Returns a JPEG, JPEG-LS or HTJ2K that has its end, without which decoders fill the rest or search it for long."""
     if _END_OF_IMAGE not in frame[-_PADDING:]:
         raise ValueError("a frame has no end")
     return frame

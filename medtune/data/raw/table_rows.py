@@ -99,7 +99,9 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
     folder = Path(hub.id)
     with _explained(str(origin)):
         if any((folder / name).is_file() for name in SAVED):
-            _only_without(hub, "a data set that was saved to disk")
+            if hub.config or hub.revision:
+                said = "a data set that was saved to disk has no configuration and no revision. Leave them out."
+                raise ValueError(f"{hub}: {said}")
             loaded = datasets.load_from_disk(folder)
             parts = loaded if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
             return [_row_set(part, name, split=name) for name, part in parts.items()]
@@ -203,11 +205,6 @@ def _decoder(feature: object) -> Callable[[object], object] | None:
     if isinstance(feature, datasets.Json):
         return lambda cell: json_value(cell) if isinstance(cell, str) else cell
     return None
-
-
-def _only_without(hub: HubId, what: str) -> None:
-    if hub.config or hub.revision:
-        raise ValueError(f"{hub}: {what} has no configuration and no revision. Leave them out.")
 
 
 def _refuse_code(hub: HubId, files: list[str]) -> None:

@@ -61,6 +61,7 @@ class Comparison(CompareFile):
 
     overall: Difference
     by_task: Mapping[str, Difference]
+    same: int  # Number of questions to which both gave the same answers.
     thinking: tuple[str, str]  # How each side's thoughts were set (`About.thinking`).
     higher_is_better: bool
 
@@ -99,6 +100,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         only_second=len(found[1].keys() - found[0].keys()),
         neither=len(ids - found[0].keys() - found[1].keys()),
         reworded=sum(_is_reworded(*pair) for pair in pairs),
+        same=sum(_answers(first) == _answers(second) for first, second in pairs),
         higher_is_better=benchmark.higher_is_better,
         overall=_difference(pairs, level_gain(*_sides(pairs), benchmark.primary_metric, seed=seed), benchmark),
         by_task=_by_task(pairs, benchmark, seed=seed),
@@ -142,6 +144,12 @@ def _difference(pairs: Sequence[Pair], paired: PairedGain, benchmark: Benchmark)
         ),
         paired=paired,
     )
+
+
+def _answers(row: ParsedReply) -> list[str | None]:
+    """Returns the answer of each pass; the reply itself where none can be read in it."""
+    said = [(reply.parsed, reply.prediction) for reply in row.passes]
+    return [reply.text if parsed is None and reply else parsed for parsed, reply in said]
 
 
 def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:

@@ -225,7 +225,7 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"Left out: {found.only_first} that only {first} answered, {found.only_second} that only {second} answered, "
         f"{found.neither} without any answer.",
         f"Of the {found.both}: both right {counts.both_right}, only {first} {counts.only_first}, only {second} "
-        f"{counts.only_second}, both wrong {counts.both_wrong}.",
+        f"{counts.only_second}, both wrong {counts.both_wrong}; the same answer to {found.same}.",
         "Difference: second minus first, paired by question.",
         f"95 % intervals: {METHOD}.",
         "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients;",
@@ -260,6 +260,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
 def judgement(found: Comparison) -> str:
     """Returns which side is better on all questions, or why that cannot be told, as sentences."""
     first, second = found.names
+    if found.same == found.both:
+        return f"{first} and {second} gave the same answer to each of the {found.both} questions."
     said = {
         "gain": f"{second} is better than {first} by more than chance explains.",
         "format": f"{second} is better than {first} by more than chance explains.",

@@ -92,7 +92,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
     if overall is None:
         return None
     scored_before, scored_after = scored_everywhere([before.rows, after.rows])
-    tasks = {task.name for task in after.classes.found}
+    tasks = {task.name for task in after.classes}
     answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet)
     one_family = adjusted_by_holm(
         {

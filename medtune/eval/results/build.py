@@ -1,12 +1,11 @@
 """Makes the contents of results.json, scores.json and audit.json from scores and audits."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import cast, get_args
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import get_args
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.data.types import Condition, Reading, Score
+from medtune.data.types import Condition, Reading
 from medtune.eval.audit.row import Audit
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.falls import fall_sentences, falls
@@ -21,13 +20,12 @@ from medtune.eval.comparing.verdict import (
 )
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import passes_text
-from medtune.eval.results import phase_schema, schema
+from medtune.eval.results import schema
 from medtune.eval.results.gain_schema import Gain
+from medtune.eval.results.phase_schema import Measured, Phase, counted_text
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
-from medtune.eval.scoring.score import LevelScore, PhaseScores, folds_of
-from medtune.eval.scoring.tables import finite_number, finite_table
-from medtune.eval.statistics.calibration import Calibration
+from medtune.eval.scoring.score import PhaseScores, folds_of
 from medtune.eval.statistics.intervals import METHOD, method_for
 
 NOTHING: Mapping[Reading, str] = {}
@@ -67,7 +65,7 @@ def results_file(
         benchmark_version=benchmark.version,
         model=model,
         primary=_primary(benchmark),
-        phases=_phases(phases),
+        phases=phases,
         gain=_gain(gain),
         unavailable=dict(unavailable),
         protocol=facts.protocol,
@@ -87,7 +85,7 @@ def rescored(
         results,
         benchmark_version=benchmark.version,
         primary=_primary(benchmark),
-        phases=_phases(phases),
+        phases=phases,
         gain=_gain(gain),
         interval_method=_method(*phases.values()),
     )
@@ -95,7 +93,8 @@ def rescored(
 
 def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows | None = None) -> schema.ScoresFile:
     """Returns the content of scores.json: one evaluation, the label of its data, and the rows of the files scored."""
-    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows, interval_method=_method(phase))
+    of_phase = {each.name: getattr(phase, each.name) for each in fields(Phase)}
+    return schema.ScoresFile(**asdict(label), **of_phase, file_rows=rows, interval_method=_method(phase))
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
@@ -110,73 +109,6 @@ def _method(*phases: PhaseScores) -> str:
 def _primary(benchmark: Benchmark) -> schema.Primary:
     return schema.Primary(
         name=benchmark.primary, higher_is_better=benchmark.higher_is_better, level_name=benchmark.level_metric
-    )
-
-
-def _phases(phases: Mapping[str, PhaseScores]) -> dict[str, phase_schema.Phase]:
-    return {name: _phase(phase) for name, phase in phases.items()}
-
-
-def _phase(phase: PhaseScores) -> phase_schema.Phase:
-    return phase_schema.Phase(
-        parser=phase.parser,
-        overall=_level(phase.overall),
-        by={facet: {name: _level(score) for name, score in found.items()} for facet, found in phase.by.items()},
-        metrics={
-            condition: {
-                parser: {name: _measured_score(score) for name, score in scores.items()}
-                for parser, scores in parsers.items()
-            }
-            for condition, parsers in phase.metrics.items()
-        },
-        tables=tuple(finite_table(table) for table in phase.tables),
-        calibration=_reliability(phase.calibration) if phase.calibration else None,
-        refusals=phase.refusals,
-        cut=dict(phase.cut),
-        unscored=phase.unscored,
-        asked=phase.asked,
-        outside={name: _measured_score(score) for name, score in phase.outside.items()},
-        classes=phase.classes.found,
-        without_classes=dict(phase.classes.left_out),
-        other_answers=dict(phase.other_answers),
-    )
-
-
-def _measured_score(score: Score) -> phase_schema.Measured:
-    return phase_schema.Measured(
-        value=finite_number(score.value),
-        n=score.n,
-        ci95=score.ci95,
-        unparsable=score.unparsable,
-        unscored=score.unscored,
-        repeats=score.repeats,
-        repeat_sd=score.repeat_sd,
-    )
-
-
-def _level(level: LevelScore) -> phase_schema.Level:
-    return phase_schema.Level(
-        **vars(_measured_score(level.score)),
-        unanswered=level.unanswered,
-        partly_answered=level.partly_answered,
-        baselines={name: finite_number(value) for name, value in level.baselines.items()},
-    )
-
-
-def _reliability(found: Calibration) -> phase_schema.Reliability:
-    return phase_schema.Reliability(
-        ece=found.ece,
-        brier=found.brier,
-        bins=tuple(
-            phase_schema.ConfidenceBin(
-                low=each.index / found.num_bins,
-                high=(each.index + 1) / found.num_bins,
-                n=each.n,
-                confidence=each.confidence,
-                accuracy=each.accuracy,
-            )
-            for each in found.bins
-        ),
     )
 
 
@@ -202,9 +134,9 @@ def gain_table(
     *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
     for name, phase in phases.items():
-        rows.append((name.replace("_", "-"), *_cells(phase.overall.score, asked=phase.asked)))
+        rows.append((name.replace("_", "-"), *_cells(phase.overall, asked=phase.asked)))
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
-            rows.append(("  no look-alike in train", *_cells(without.score)))
+            rows.append(("  no look-alike in train", *_cells(without)))
     if gain:
         low, high = gain.overall.ci95
         difference = difference_word(higher_is_better=benchmark.higher_is_better)
@@ -215,7 +147,7 @@ def gain_table(
             rest = gain.overall.n - part.both
             rows.append(("  became readable", f"{part.format_value or 0.0:+.3f}", str(rest), ""))
     for name, value in last.overall.baselines.items():
-        seen = last.metrics.get(cast("Condition", name), {}).get(last.parser)
+        seen = last.metrics.get(name, {}).get(last.parser)
         if value is None:
             waits = seen is not None and benchmark.primary in seen and seen[benchmark.primary].unscored > 0
             unasked = name in get_args(Condition) and name not in last.metrics
@@ -226,7 +158,7 @@ def gain_table(
         else:
             free = name == "random" and not all(row.question.options for row in last.rows)
             why = "options are drawn; texts count 0" if free else ""
-            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), why))
+            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.n), why))
     rows += [(reading, NOT_AVAILABLE, NOT_AVAILABLE, why) for reading, why in unavailable.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
@@ -236,7 +168,7 @@ def gain_table(
 
 def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Benchmark, judged_by: str) -> list[str]:
     *_, last = phases.values()
-    score = last.overall.score
+    score = last.overall
     read = read_by(last.parser, (row.question for row in last.rows), benchmark)
     of = f"{score.n * score.repeats} replies to {score.n} questions" if score.repeats > 1 else f"{score.n}"
     notes = [
@@ -250,7 +182,7 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Ben
     if last.other_answers:
         kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.other_answers.items())
         notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
-    if outside := _phase(last).outside_text:
+    if outside := last.outside_text:
         notes.append(outside)
     waiting = [f"{name.replace('_', '-')} {phase.unscored}" for name, phase in phases.items() if phase.unscored]
     if waiting:
@@ -283,7 +215,7 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Ben
 def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
     notes = []
     for name, phase in phases.items():
-        score = phase.overall.score
+        score = phase.overall
         if score.repeats > 1:
             notes.append(f"{name.replace('_', '-')}: {passes_text(score.repeats, score.repeat_sd)}.")
         if phase.overall.partly_answered:
@@ -298,11 +230,11 @@ def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
 
 def phase_text(phase: PhaseScores, benchmark: Benchmark) -> str:
     """Returns the primary metric of a phase with its interval, and how many of the questions it counts, as a clause."""
-    value, counted, interval = _cells(phase.overall.score, asked=phase.asked)
+    value, counted, interval = _cells(phase.overall, asked=phase.asked)
     return f"{benchmark.primary} {value}{interval and f' ({interval})'}, {counted} questions"
 
 
-def _cells(score: Score, *, asked: int | None = None) -> tuple[str, str, str]:
+def _cells(score: Measured, *, asked: int | None = None) -> tuple[str, str, str]:
     interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
-    value = f"{score.value:.3f}" if math.isfinite(score.value) else "-"
-    return value, phase_schema.counted_text(score.n, asked), interval
+    value = "-" if score.value is None else f"{score.value:.3f}"
+    return value, counted_text(score.n, asked), interval

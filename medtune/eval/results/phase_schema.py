@@ -1,5 +1,6 @@
 """Defines the types of one evaluation in results.json and scores.json, field by field in the order of the files."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -53,6 +54,11 @@ class Measured:
     unscored: Count = 0
     repeats: Count = 1
     repeat_sd: float | None = None
+
+    @property
+    def number(self) -> float:
+        """The value; NaN if it has none."""
+        return math.nan if self.value is None else self.value
 
 
 def counted_text(n: int, asked: int | None) -> str:

@@ -162,9 +162,6 @@ class ByTask(NamedTuple):
     left_out: Mapping[str, str]
 
 
-NO_CLASSES = ByTask((), {})
-
-
 class _Shares(NamedTuple):
     patient: str
     true: str

@@ -3,23 +3,32 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from medtune.data.catalog import nearest
 from medtune.data.grouping import grouped
-from medtune.data.types import FOLD, Condition, Prediction, Question, Reading, Score
+from medtune.data.types import FOLD, Condition, Prediction, Question, Reading
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
-from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
+from medtune.eval.results.phase_schema import ConfidenceBin, Level, Measured, Phase, Reliability
+from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
 from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
-from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
+from medtune.eval.scoring.reply_ends import count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
-from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
+from medtune.eval.scoring.tables import Cell, Table, finite_number, finite_table
+from medtune.eval.statistics.calibration import (
+    NUM_BINS,
+    brier_score,
+    expected_calibration_error,
+    option_probabilities,
+    right_closed_bins,
+    true_place,
+)
 from medtune.eval.statistics.column_sums import Statistic, mean_over_passes, sd_of_passes
 from medtune.eval.statistics.intervals import over_folds, statistic_interval
 
@@ -95,42 +104,15 @@ def _note(notes: Sequence[Sequence[str]], place: int) -> str:
     return " ".join(f"Pass {number}: {note}" for number, note in enumerate(said, start=1) if note)
 
 
-@dataclass(frozen=True, slots=True)
-class LevelScore:
-    """The primary metric on some of the questions."""
+@dataclass(frozen=True, kw_only=True)
+class PhaseScores(Phase):
+    """What scores.json has of an evaluation, and the replies behind it."""
 
-    score: Score
-    unanswered: int  # Number of missing replies, in all passes; they count as wrong.
-    # The primary metric of answers that do not see the image, by name; None if a baseline does not apply, or if none of
-    # its answers has been judged.
-    baselines: Mapping[str, float | None]
-    partly_answered: int = 0  # Number of questions that were answered in some passes and not in others.
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseScores:
-    parser: str  # Name of the parser whose answers `overall` and `by` count.
     # The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
     rows: tuple[ParsedReply, ...]
-    overall: LevelScore  # The primary metric on all questions that it is about.
-    by: Mapping[str, Mapping[str, LevelScore]]  # The primary metric by facet and level.
-    # Every metric by condition, parser and name, without the metrics that no question is about.
-    metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
-    tables: tuple[Table, ...] = ()  # The benchmark's own tables, and that of the rules of other tools.
-    # The calibration of the likelihood reading under condition "image"; None without such a reading.
-    calibration: Calibration | None = None
-    refusals: Refusals | None = None  # The refusals among the generations; None where there are no generations.
-    cut: Mapping[str, Cut] = field(default_factory=dict)  # The generations that were cut, by condition.
-    # Number of questions with an answer that waits for a judge, whatever the primary metric is about.
-    unscored: int = 0
-    asked: int = 0  # Number of all questions, whatever the primary metric is about.
-    # The questions that the primary metric is not about, by the name of the first metric that is: its score.
-    outside: Mapping[str, Score] = field(default_factory=dict)
-    classes: ByTask = NO_CLASSES
+    asked: int = 0
     # The likelihood readings under condition "image", one for each question that has options.
     likelihoods: tuple[ParsedReply, ...] = ()
-    # Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their scores.
-    other_answers: Mapping[str, int] = field(default_factory=dict)
 
 
 def score_phase(
@@ -169,17 +151,17 @@ def score_phase(
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     passes = metric.by_pass(rows)
 
-    def level(numbers: Sequence[int]) -> LevelScore:
+    def level(numbers: Sequence[int]) -> Level:
         chosen = [rows[number] for number in numbers]
         found = baselines.of(numbers)
         for condition in _BLIND:
             seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
             is_seen = any(unseeing[condition][number].is_answered for number in seen)
             found[condition] = measured[condition].part(seen).value() if is_seen else None
-        return LevelScore(
-            score=score_rows(chosen, metric, passes=[each.part(numbers) for each in passes]),
+        return Level(
+            **vars(score_rows(chosen, metric, passes=[each.part(numbers) for each in passes])),
             unanswered=sum(reply.prediction is None for row in chosen for reply in row.passes),
-            baselines={name: found[name] for name in BASELINES},
+            baselines={name: finite_number(found[name]) for name in BASELINES},
             partly_answered=sum(
                 row.is_answered and any(reply.prediction is None for reply in row.passes) for row in chosen
             ),
@@ -189,6 +171,8 @@ def score_phase(
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     alone = {name: reads_replies_alone(name, questions, predictions, benchmark.parsers) for name in benchmark.parsers}
     _, *others = parts(replies["image"][parser], benchmark)
+    tables = mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()])
+    classes = classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
@@ -204,17 +188,15 @@ def score_phase(
             }
             for condition, parsers in replies.items()
         },
-        tables=(
-            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()]),
-            *benchmark.repeat_tables(evidence),
-        ),
+        tables=tuple(map(finite_table, [*tables, *benchmark.repeat_tables(evidence)])),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         cut=count_cut(predictions),
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         asked=len(questions),
         outside={name: score_rows(found.about, benchmark.metrics[name]) for name, found in others},
-        classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet),
+        classes=classes.found,
+        without_classes=classes.left_out,
         likelihoods=tuple(row for row in replies["image"].get(LIKELIHOOD, ()) if row.question.options),
         other_answers=other_answers(predictions, parser, benchmark),
     )
@@ -251,10 +233,10 @@ def _generation(parser: str, benchmark: Benchmark) -> str:
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
-def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
+def _calibration(rows: Sequence[ParsedReply]) -> Reliability | None:
     answered = [
         (
-            said.option_logprobs,
+            option_probabilities(said.option_logprobs),
             float(reply.correct),
             true_place(said.options_shown or row.question.options, row.question.answer),
         )
@@ -264,17 +246,31 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     ]
     if not answered:
         return None
-    logprobs, correct, true = zip(*answered, strict=True)
-    return calibrated(logprobs, correct, true)
+    shares, correct, true = zip(*answered, strict=True)
+    bins = right_closed_bins([max(each) for each in shares], correct, bins=NUM_BINS)
+    return Reliability(
+        ece=expected_calibration_error(bins),
+        brier=fmean(brier_score(each, place) for each, place in zip(shares, true, strict=True)),
+        bins=tuple(
+            ConfidenceBin(
+                low=each.index / NUM_BINS,
+                high=(each.index + 1) / NUM_BINS,
+                n=each.n,
+                confidence=each.confidence,
+                accuracy=each.accuracy,
+            )
+            for each in bins
+        ),
+    )
 
 
-def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[Statistic] = ()) -> Score:
+def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[Statistic] = ()) -> Measured:
     """Returns a metric's value on parsed replies, with an interval that takes patients as clusters.
 
     If the questions were asked in several passes, the value is the mean over the passes, and `unparsable` counts the
     replies of all of them; `n` is the number of questions in any case. There is no interval if the metric has no limit
     and its rows do not differ, or if its value is not finite. Rows that wait for a judge are counted and left out; if
-    all rows wait, the value is NaN.
+    all rows wait, there is no value.
 
     Args:
         passes: The metric's statistic of each pass on all these rows, if they are known already.
@@ -282,7 +278,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     found, repeats = counted(rows, metric), num_passes(rows)
     unscored, places = found.why.count(WAITS), found.places
     if not places:
-        return Score(value=math.nan, n=0, ci95=None, unscored=unscored, repeats=repeats)
+        return Measured(n=0, unparsable=0, unscored=unscored, repeats=repeats)
     if len(places) < len(rows):
         rows, passes = [rows[place] for place in places], [each.part(places) for each in passes]
     passes = passes or metric.by_pass(rows)
@@ -296,8 +292,8 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
             folds_of(rows),
         )
         ci95 = interval if interval.low < interval.high else None
-    return Score(
-        value=value,
+    return Measured(
+        value=finite_number(value),
         n=len(rows),
         ci95=ci95,
         unparsable=sum(reply.prediction is not None and reply.parsed is None for row in rows for reply in row.passes),
@@ -309,7 +305,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
 
 def _every_metric(
     rows: Sequence[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool
-) -> dict[str, Score]:
+) -> dict[str, Measured]:
     found = {name: counted(rows, metric, replies_alone=replies_alone) for name, metric in metrics.items()}
     defined = [
         name

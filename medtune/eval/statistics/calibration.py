@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -34,31 +33,6 @@ class ReliabilityBin:
     n: int
     confidence: float  # Their mean confidence, 0 to 1.
     accuracy: float  # The share of right ones among them, 0 to 1.
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The calibration of likelihood readings: how far their confidence can be believed."""
-
-    ece: float  # Expected calibration error, 0 to 1.
-    brier: float  # Brier score, 0 to 1.
-    num_bins: int  # Number of bins with and without answers; each has the width 1 / `num_bins`.
-    bins: tuple[ReliabilityBin, ...]
-
-
-def calibrated(
-    logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int | None]
-) -> Calibration:
-    """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
-
-    >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
-    >>> found.ece, found.brier
-    (0.0, 0.25)
-    """
-    shares = [option_probabilities(each) for each in logprobs]
-    bins = right_closed_bins([max(each) for each in shares], correct, bins=NUM_BINS)
-    brier = fmean(brier_score(each, place) for each, place in zip(shares, true, strict=True))
-    return Calibration(expected_calibration_error(bins), brier, NUM_BINS, tuple(bins))
 
 
 def option_probabilities(logprobs: Sequence[float]) -> list[float]:

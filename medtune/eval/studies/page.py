@@ -93,48 +93,26 @@ def write_study(folder: Path, report: StudyReport) -> list[Path]:
     paths = [folder / f"study.{ending}" for ending in ("html", "md", "tex", "csv", "json")]
     for path, text in zip(paths, (_html(report), _markdown(report), _latex(report), _csv(report)), strict=False):
         replace_file(path, [text.encode()])
-    write_document(paths[-1], study_document(report))
+    write_document(paths[-1], _document(report))
     return paths
 
 
-@dataclass(frozen=True, slots=True)
-class StudyFile:
-    """The content of study.json."""
-
-    version: int
-    study: str
-    title: str
-    scale: str
-    benchmarks: list[str]
-    source: str
-    banners: list[list[str]]
-    cells: list[dict[str, object]]
-    departures: dict[str, list[str]]
-    runs: list[dict[str, object]]
-    left_out: dict[str, str]
-    missing: list[str]
-
-
-def study_document(report: StudyReport) -> StudyFile:
-    return StudyFile(
-        version=1,
-        study=report.name,
-        title=report.title,
-        scale=report.scale,
-        benchmarks=list(report.benchmarks),
-        source=report.source,
-        banners=[list(each) for each in report.banners],
-        cells=[_plain_cell(cell) for cell in report.cells],
-        departures={_of(report, row): [*([row.apart] if row.apart else []), *row.departures] for row in report.rows},
-        runs=[asdict(run) for run in report.runs],
-        left_out=dict(report.left_out),
-        missing=list(report.missing),
-    )
-
-
-def _plain_cell(cell: StudyCell) -> dict[str, object]:
-    found = asdict(cell)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+def _document(report: StudyReport) -> dict[str, object]:
+    """Returns the content of study.json."""
+    return {
+        "version": 1,
+        "study": report.name,
+        "title": report.title,
+        "scale": report.scale,
+        "benchmarks": report.benchmarks,
+        "source": report.source,
+        "banners": report.banners,
+        "cells": [asdict(cell) for cell in report.cells],
+        "departures": {_of(report, row): [*([row.apart] if row.apart else []), *row.departures] for row in report.rows},
+        "runs": [asdict(run) for run in report.runs],
+        "left_out": report.left_out,
+        "missing": report.missing,
+    }
 
 
 def paper_shaped(report: StudyReport, table: PublishedTable) -> Table:

@@ -122,10 +122,10 @@ def made_up_questions(transform: Transform, *, count: int, seed: int) -> list[As
     ]
 
 
-def made_up_choices(folder: Path, *, count: int) -> list[AskedQuestion]:
-    """Writes random pictures into a folder and returns a question with options about each of them."""
+def made_up_choices(folder: Path) -> list[AskedQuestion]:
+    """Writes two random pictures into a folder and returns a question with options about each."""
     found = []
-    for number in range(count):
+    for number in range(2):
         path = folder / f"{number}.png"
         pixels_HWC = np.random.default_rng(number).integers(0, 255, (60, 90, 3), dtype=np.uint8)
         PIL.Image.fromarray(pixels_HWC).save(path)

@@ -22,7 +22,7 @@ from medtune.eval.benchmark import Benchmark, Oracle
 from medtune.eval.predictions.files import format_line
 from medtune.eval.report.html import render
 from medtune.eval.report.table import paper_table
-from medtune.eval.scoring.score import LevelScore
+from medtune.eval.results.phase_schema import Level
 from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.trainer.commands.arguments import Commands, add_split, positive
@@ -132,7 +132,7 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
 
 
 def predictions_from_masks(
-    benchmark: Benchmark, prepared: Prepared, split: Split, masks: Path | None, *, processes: int = 1
+    benchmark: Benchmark, prepared: Prepared, split: Split, masks: Path | None
 ) -> list[Prediction]:
     """Returns the answers that masks give to the questions of a split, as `medtune oracle` writes them.
 
@@ -144,7 +144,7 @@ def predictions_from_masks(
     groups = prepared.groups(split)
     cases = {} if masks is None else _cases(masks, prepared, groups)
     taken = [group for group in groups if masks is None or group.media_id in cases]
-    found = _found_in_scans([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], processes)
+    found = _found_in_scans([_Look(benchmark.oracle, g, masks, cases.get(g.media_id, "")) for g in taken], 1)
     return _predictions(benchmark.oracle, groups, found)
 
 
@@ -173,9 +173,9 @@ def _falls(
     before, after = (score_prepared(prepared, asked, said, part).scores for said in (own, given))
     columns = ("questions", "prepared masks", "these masks", "difference")
 
-    def row(name: str, one: LevelScore, other: LevelScore) -> tuple[Cell, ...]:
-        values = one.score.value, other.score.value
-        return name, one.score.n, *values, values[1] - values[0]
+    def row(name: str, one: Level, other: Level) -> tuple[Cell, ...]:
+        values = one.number, other.number
+        return name, one.n, *values, values[1] - values[0]
 
     facets = [facet for facet in (part.class_facet, *part.size_facets) if facet in before.by]
     whole = Table(part.primary, ("", *columns), (row("all", before.overall, after.overall),))

@@ -174,7 +174,7 @@ def its_answers_are_as_likely_as_transformers_says(found: OpenedFamily) -> Itera
             )
         reference = reference_of(assembled, found.family, folder=None, loading=DEFAULT, precise=nullcontext)
         with TemporaryDirectory() as folder:
-            checks = proof(assembled, reference, made_up_choices(Path(folder), count=2), asking)
+            checks = proof(assembled, reference, made_up_choices(Path(folder)), asking)
         for check in checks:
             # Replies of random weights may hold anything.
             if check.passed is False and check.name != "template leaks":

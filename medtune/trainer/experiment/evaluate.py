@@ -240,7 +240,7 @@ def score_answers(
         train=experiment.train_split,
         parser=parser or experiment.primary_parser,
         unlike_published=departure(experiment, questions),
-        before=None if before is None else before.overall.score.value,
+        before=None if before is None else before.overall.number,
         text_model=text_model_at(experiment.recipe.eval, phase),
     )
     write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)

@@ -1,21 +1,22 @@
-"""Builds the typed blocks of a recipe from the keys and values of YAML; jsonargparse reads each value by its type.
+"""Builds the typed blocks of a recipe from the keys and values of YAML; pydantic reads each value by its type.
 
 Every error message names the field, its value, the wanted values in plain words, and the file (or `--set`) that holds
 it.
 """
 
+import contextlib
 import dataclasses
 import functools
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
-from jsonargparse import ArgumentError, ArgumentParser
+from pydantic import TypeAdapter, ValidationError
 
 from medtune.data import catalog
 from medtune.data.yaml_text import yaml_file, yaml_text
@@ -42,6 +43,7 @@ _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 Place = tuple[str, ...]
 """The keys that lead to a value, from the outermost block inwards. A key of a mapping may itself contain dots."""
 _T = TypeVar("_T")
+_reader: Callable[[Any], TypeAdapter[Any]] = functools.cache(TypeAdapter)
 _NUMBER = re.compile(
     r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|[-+]?\.?(?:inf|nan)",
     re.IGNORECASE,
@@ -332,15 +334,12 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
     if isinstance(value, bool) and (word := "on" if value else "off") in typing.get_args(hint):
         # YAML reads the words on and off as true and false.
         return word
-    refused = value is None or isinstance(value, Mapping | list | tuple)
-    if not refused:
-        try:
-            found = _parsed(hint, value)
-        except (ArgumentError, TypeError, ValueError):
-            raise _wrong(hint, value, place, layers) from None
-        # jsonargparse reads texts by YAML 1.1, in which 1:30 is 90.
+    # Of texts, numbers are read only as people write them; of other values, none is taken for another kind.
+    is_text = isinstance(value, str)
+    with contextlib.suppress(ValidationError):
+        found: object = _reader(hint).validate_python(value, strict=not is_text)
         is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not (isinstance(value, str) and is_number) or _NUMBER.fullmatch(value.strip()):
+        if not (is_text and is_number) or _NUMBER.fullmatch(str(value).strip()):
             return found
     raise _wrong(hint, value, place, layers)
 
@@ -360,19 +359,6 @@ def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLay
 
 def _is_choice(hint: Hint) -> bool:
     return typing.get_origin(hint) is Literal
-
-
-@functools.lru_cache(2**14, typed=True)
-def _parsed(hint: Hint, value: object) -> object:
-    """Returns a single value as its type; kept, for jsonargparse takes 0.7 ms, and a study repeats its rows' values."""
-    return _reader(hint).parse_object({"value": value}).value
-
-
-@functools.cache
-def _reader(hint: Hint) -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--value", type=hint)
-    return parser
 
 
 def _yaml_text(value: object) -> str:

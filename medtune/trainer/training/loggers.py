@@ -23,7 +23,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.running import RunningRun
 from medtune.eval.results.metrics_file import HEADER, MetricRow, metric_lines, read_metrics
-from medtune.eval.scoring.score import LevelScore, PhaseScores
+from medtune.eval.results.phase_schema import Level
+from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
@@ -62,14 +63,14 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     flat[f"{phase}/{benchmark.primary}_asked"] = float(scores.asked)
-    flat |= {f"{phase}/outside/{name}": score.value for name, score in scores.outside.items()}
+    flat |= {f"{phase}/outside/{name}": score.number for name, score in scores.outside.items()}
     for facet, levels in scores.by.items():
         for name, level in levels.items():
             flat |= _level(f"{phase}/{facet}={name}/{benchmark.level_metric}", level)
     for condition, parsers in scores.metrics.items():
         for parser, metrics in parsers.items():
             for name, score in metrics.items():
-                flat[f"{phase}/{condition}/{parser}/{name}"] = score.value
+                flat[f"{phase}/{condition}/{parser}/{name}"] = score.number
     for shown, cut in scores.cut.items():
         flat[f"{phase}/{shown}/cut"] = cut.cut / cut.n
         if cut.in_thought:
@@ -79,9 +80,8 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
     return flat
 
 
-def _level(name: str, level: LevelScore) -> dict[str, float]:
-    score = level.score
-    flat = {name: score.value, f"{name}_n": float(score.n)}
+def _level(name: str, score: Level) -> dict[str, float]:
+    flat = {name: score.number, f"{name}_n": float(score.n)}
     if score.repeats > 1:
         flat[f"{name}_repeats"] = float(score.repeats)
     if score.repeat_sd is not None:

@@ -104,7 +104,7 @@ def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:
     assert phantom.rows[0] == ("ours, read by robust", 2 / 3, 0.5)
     assert tuned.rows[0] == ("Llama-3.2-11B-Vision", 0.33, 0.85, 0.52)
     assert "ours" not in [row[0] for row in tuned.rows]
-    assert stage.overall.score.value == 0.6
+    assert stage.overall.value == 0.6
     *_, tuned = scored(["plane_identification", "visual_grounding", "fetal_orientation"], before=0.25).tables
     assert tuned.rows[-1] == ("ours", 0.25, 0.6, 0.35)
 

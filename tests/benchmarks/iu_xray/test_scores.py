@@ -94,7 +94,7 @@ def test_other_words_lower_the_score_by_hand() -> None:
 def test_removed_words_need_not_be_guessed() -> None:
     asked = study(1, "There are XXXX opacities in the XXXX lung.")
     assert compared(asked.answer) == "there are opacities in lung"
-    assert scored([asked], ["There are opacities in the lung."]).overall.score.value == pytest.approx(1)
+    assert scored([asked], ["There are opacities in the lung."]).overall.value == pytest.approx(1)
 
 
 def test_intervals_take_patients_as_clusters() -> None:
@@ -146,8 +146,8 @@ def test_constant_training_reports_are_scored_beside_every_score() -> None:
     assert (number, different, in_train) == (2, 2, 1)
     assert replies == ("replies", 2, 2, 0)
     # The score is broken down by whether the report could have been learnt by heart.
-    assert found.by["report_in_train"]["yes"].score.n == 1
-    assert found.by["report_in_train"]["no"].score.value > found.by["report_in_train"]["yes"].score.value
+    assert found.by["report_in_train"]["yes"].n == 1
+    assert found.by["report_in_train"]["no"].number > found.by["report_in_train"]["yes"].number
 
 
 def test_without_train_a_constant_report_says_that_it_was_chosen_on_the_questions() -> None:

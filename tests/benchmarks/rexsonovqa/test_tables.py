@@ -147,7 +147,7 @@ def test_keys_follow_the_order_shown() -> None:
     stage = score_phase([replace(question)], [prediction], benchmark())
     tables = {table.title: table for table in stage.tables}
     assert tables["Always the same letter"].rows == (("D", 1, 1.0),)
-    assert stage.overall.score.value == 1
+    assert stage.overall.value == 1
 
 
 Capture = pytest.CaptureFixture[str]

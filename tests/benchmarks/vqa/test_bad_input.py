@@ -30,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
             "image,question,answer,patient\nus_0.png,q,a,1\nus_0.png,q,b,2\n",
             r"row 3: .*belongs to another patient in .*2",
         ),
-        ("image,question,answer\n", "no row gives a question"),
+        ("image,question,answer\n", r"^\S*data\.csv: no row gives a question"),
         (
             "image,instruction,input,output\nus_0.png,Answer.,What is it?,a cyst\n",
             "'instruction' and 'input' are the two halves of a question in the Alpaca form",

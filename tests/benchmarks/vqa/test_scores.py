@@ -58,7 +58,7 @@ def table(scores: PhaseScores, title: str) -> Table:
 def test_the_primary_metric_follows_the_questions(kinds: Sequence[Kind], primary: str) -> None:
     questions = asked(*kinds)
     assert VQA.for_part(questions).primary == primary
-    assert scored(questions, said(questions)).overall.score.value == pytest.approx(1)
+    assert scored(questions, said(questions)).overall.value == pytest.approx(1)
 
 
 def test_mostly_reports_have_no_exact_match() -> None:

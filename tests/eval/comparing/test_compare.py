@@ -14,7 +14,14 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
 from medtune.eval.comparing.compare_file import CompareFile
-from medtune.eval.comparing.compare_text import ForestRow, comparison_plot, comparison_table, forest_svg
+from medtune.eval.comparing.compare_text import (
+    ForestRow,
+    comparison_plot,
+    comparison_table,
+    forest_svg,
+    judgement,
+    notes,
+)
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import ParsedReply
 from medtune.eval.report.table import paper_table, table_lines
@@ -95,6 +102,12 @@ def test_differences_are_counted_by_hand(found: Comparison) -> None:
     paired = whole.paired
     assert paired.counts == Changed(both_right=2, only_before=1, only_after=6, both_wrong=2)
     assert found.by_task["diagnosis"].paired.value == pytest.approx(3 / 7)
+
+
+def test_equal_answers_are_said() -> None:
+    same = compare(FIRST, replace(FIRST, about=replace(FIRST.about, name="again")), BUSI)
+    assert judgement(same) == "one and again gave the same answer to each of the 12 questions."
+    assert "the same answer to 4." in " ".join(notes(compare(FIRST, SECOND, BUSI)))
 
 
 def test_mcnemar_is_the_two_sided_sign_test_of_what_changed(found: Comparison) -> None:

@@ -43,7 +43,7 @@ def phases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PhaseScores]:
 
 def test_gain_is_the_difference_and_counts_who_changed(phases: dict[str, PhaseScores]) -> None:
     gain = overall(phases["zero_shot"], phases["final"])
-    before = phases["zero_shot"].overall.score.value
+    before = phases["zero_shot"].overall.number
     assert gain.value == pytest.approx(1 - before)
     counts = gain.counts
     assert gain.n == len(ASKED) == counts.both_right + counts.only_before + counts.only_after + counts.both_wrong

@@ -103,7 +103,7 @@ def test_the_dashboard_counts_every_reply_and_names_the_passes(prepared_tiny: Pa
     asked = open_prepared(prepared_tiny).questions("test")
     said = [generated(each, each.answer if repeat else wrong(each), repeat) for repeat in range(3) for each in asked]
     phase = score_phase(asked, said, BUSI)
-    cells = [np.array(task.confusion) for task in phase.classes.found]
+    cells = [np.array(task.confusion) for task in phase.classes]
     assert sum(int(each.sum()) for each in cells) == 27
     assert sum(int(each.trace()) for each in cells) == 18
     flat = phase_metrics("final", phase, BUSI)

@@ -10,11 +10,12 @@ import pytest
 from sklearn.metrics import f1_score
 
 from medtune.benchmarks import find_benchmark, names
-from medtune.data.types import Condition, Prediction, PredictionKey, Score
+from medtune.data.types import Condition, Prediction, PredictionKey
 from medtune.eval.benchmark import Benchmark, no_tables
 from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric, ParsedReply, passes_of, recomputed
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.results.phase_schema import Measured
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import mean_tables, score_phase, score_rows
 from medtune.eval.scoring.tables import Table, table_text
@@ -34,37 +35,37 @@ def read(predictions: list[Prediction], benchmark: Benchmark = BUSI) -> list[Par
 
 
 def test_the_score_is_the_mean_of_five_passes_and_no_reply_is_ignored() -> None:
-    score = score_phase(ASKED, passes(FIVE), BUSI).overall.score
+    score = score_phase(ASKED, passes(FIVE), BUSI).overall
     assert score.value == pytest.approx((2 + 4 + 6 + 8 + 10) / 60)
     assert (score.n, score.repeats) == (12, 5)
     assert score.repeat_sd == pytest.approx(statistics.stdev([2 / 12, 4 / 12, 6 / 12, 8 / 12, 10 / 12]))
     unread = [replace(each, text="hm") if each.key.repeat else each for each in passes(FIVE)]
-    score = score_phase(ASKED, unread, BUSI).overall.score
+    score = score_phase(ASKED, unread, BUSI).overall
     assert score.value == pytest.approx(2 / 60)
     assert score.unparsable == 48
 
 
-def assert_equal(found: Score, wanted: Score) -> None:
+def assert_equal(found: Measured, wanted: Measured) -> None:
     """The order in which numbers are added moves the last digit of an interval."""
     assert replace(found, ci95=None) == replace(wanted, ci95=None)
     assert found.ci95 == pytest.approx(wanted.ci95, abs=1e-12)
 
 
 def test_the_order_of_passes_and_their_numbers_change_nothing() -> None:
-    found = score_phase(ASKED, passes(FIVE), BUSI).overall.score
-    assert_equal(score_phase(ASKED, passes(FIVE[::-1])[::-1], BUSI).overall.score, found)
+    found = score_phase(ASKED, passes(FIVE), BUSI).overall
+    assert_equal(score_phase(ASKED, passes(FIVE[::-1])[::-1], BUSI).overall, found)
     renumbered = [replace(each, key=each.key._replace(repeat=3 + 2 * each.key.repeat)) for each in passes(FIVE)]
-    assert_equal(score_phase(ASKED, renumbered, BUSI).overall.score, found)
+    assert_equal(score_phase(ASKED, renumbered, BUSI).overall, found)
 
 
 def test_five_equal_passes_score_as_one() -> None:
     one = score_phase(ASKED, passes(FIVE[2:3]), WITH_F1)
     five = score_phase(ASKED, passes([FIVE[2]] * 5), WITH_F1)
-    assert_equal(five.overall.score, replace(one.overall.score, repeats=5, repeat_sd=0.0))
+    assert_equal(five.overall, replace(one.overall, repeats=5, repeat_sd=0.0))
     assert five.metrics["image"]["robust"]["macro_f1"].ci95 == pytest.approx(
         one.metrics["image"]["robust"]["macro_f1"].ci95, abs=1e-12
     )
-    assert one.overall.score.repeat_sd is None
+    assert one.overall.repeat_sd is None
 
 
 def test_each_pass_is_scored_as_a_whole_and_not_all_replies_together() -> None:
@@ -117,7 +118,7 @@ def test_a_recomputed_metric_has_the_mean_of_the_passes_on_every_part() -> None:
 def test_a_missing_reply_counts_as_unanswered_in_its_pass_and_is_stated() -> None:
     some = [each for each in passes(FIVE) if each.key != ("q0", "image", "generation", 4)]
     phase = score_phase(ASKED, some, BUSI)
-    assert phase.overall.score.value == pytest.approx(29 / 60)
+    assert phase.overall.value == pytest.approx(29 / 60)
     assert (phase.overall.unanswered, phase.overall.partly_answered) == (1, 1)
     alone = [each for each in some if each.key.question_id != "q1"]
     phase = score_phase(ASKED, alone, BUSI)
@@ -127,7 +128,7 @@ def test_a_missing_reply_counts_as_unanswered_in_its_pass_and_is_stated() -> Non
 def test_levels_baselines_and_conditions_count_all_passes() -> None:
     said = [*passes(FIVE), *passes(FIVE[3:], condition="text_only")]
     phase = score_phase(ASKED, said, BUSI)
-    assert phase.by["task"]["diagnosis"].score == phase.overall.score
+    assert phase.by["task"]["diagnosis"] == phase.overall
     assert phase.overall.baselines["text_only"] == pytest.approx((8 + 10) / 24)
     assert phase.metrics["text_only"]["robust"]["accuracy"].repeats == 2
     assert phase.other_answers == {"text_only, generation": 24}
@@ -257,7 +258,7 @@ def in_passes(*passes: tuple[Said, ...]) -> list[Prediction]:
 def test_a_question_with_an_answer_that_waits_in_any_pass_is_unscored() -> None:
     said = in_passes((True, True, False, True), (True, "words", False, False))
     phase = score_phase(asked((True,) * 4), said, FREE)
-    score = phase.overall.score
+    score = phase.overall
     assert (score.n, score.unscored, score.repeats, phase.unscored) == (3, 1, 2, 1)
     assert score.value == pytest.approx((1 + 0 + 0.5) / 3)
     assert score.repeat_sd == pytest.approx((2 / 3 - 1 / 3) / 2**0.5)

@@ -43,16 +43,16 @@ def test_what_is_remembered_is_scored_apart(twins: Prepared) -> None:
     asked, train = twins.questions("test"), twins.questions("train")
     found = remembered(asked, train)
     by = found.by[TRAIN_TWIN]
-    assert (by["yes"].score.value, by["no"].score.value) == (1.0, 0.0)
-    assert by["yes"].score.n + by["no"].score.n == found.overall.score.n == len(asked)
-    assert by["no"].score.ci95 is not None
+    assert (by["yes"].value, by["no"].value) == (1.0, 0.0)
+    assert by["yes"].n + by["no"].n == found.overall.n == len(asked)
+    assert by["no"].ci95 is not None
     before = score_phase(asked, [likelihood(q, wrong(q)) for q in asked], BUSI, train=train)
     gain = gain_between(before, found, BUSI)
     assert gain is not None
     assert (gain.by[TRAIN_TWIN]["yes"].value, gain.by[TRAIN_TWIN]["no"].value) == (1.0, 0.0)
     text = gain_table({"final": found}, None, BUSI, label=label_of(twins.manifest, prompts="ours"))
     row = next(line.split() for line in text.splitlines() if line.startswith("  no look-alike in train"))
-    assert row[4:6] == ["0.000", str(by["no"].score.n)]
+    assert row[4:6] == ["0.000", str(by["no"].n)]
 
 
 def test_without_marked_questions_nothing_is_scored_apart(prepared_tiny: Path) -> None:

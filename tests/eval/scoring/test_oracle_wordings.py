@@ -28,7 +28,7 @@ def score(question: Question, reply: str) -> dict[str, float]:
     """Returns the metrics of one question under the default parser."""
     said = [generated(question, reply)]
     found = score_phase([question], said, VQA.for_part([question]))
-    return {name: score.value for name, score in found.metrics["image"]["reply"].items()}
+    return {name: score.number for name, score in found.metrics["image"]["reply"].items()}
 
 
 def primary(question: Question, reply: str) -> float:

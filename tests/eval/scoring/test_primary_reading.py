@@ -40,8 +40,8 @@ def test_a_composite_takes_each_question_by_its_own_reading(name: str) -> None:
     benchmark = find_benchmark(name)
     for options, texts in ((True, True), (True, False), (False, True), (False, False)):
         found = _scores(benchmark, options=options, texts=texts)
-        assert (found.parser, found.overall.score.n) == ("likelihood", len(benchmark.examples))
-        value = round(found.overall.score.value, 6)
+        assert (found.parser, found.overall.n) == ("likelihood", len(benchmark.examples))
+        value = round(found.overall.number, 6)
         assert (value == 1) == (options and texts)
         assert (value == 0) == (not options and not texts)
 
@@ -62,7 +62,7 @@ def test_the_questions_outside_the_primary_metric_are_counted_and_scored() -> No
     m3d = find_benchmark("m3d_vqa")
     found = _scores(m3d, options=True, texts=True)
     covered = sum(map(m3d.primary_metric.covers, m3d.examples))
-    assert (found.overall.score.n, found.asked) == (covered, len(m3d.examples))
+    assert (found.overall.n, found.asked) == (covered, len(m3d.examples))
     assert covered < found.asked
     phase = scores_file(found, DataLabel(provenance="released", prompts="ours"))
     others = sum(each.n + each.unscored for each in phase.outside.values())

@@ -27,9 +27,9 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> list[Prediction]:
 def test_oracle_scores_1_and_its_interval_has_a_width(oracle: list[Prediction]) -> None:
     phase = score_phase(ASKED, oracle, BUSI, train=ASKED)
     assert phase.parser == "likelihood"
-    assert (phase.overall.score.value, phase.overall.score.n) == (1.0, len(ASKED))
-    assert phase.overall.score.ci95 == wilson(8, 8)
-    assert phase.overall.score.unparsable == 0
+    assert (phase.overall.value, phase.overall.n) == (1.0, len(ASKED))
+    assert phase.overall.ci95 == wilson(8, 8)
+    assert phase.overall.unparsable == 0
     assert phase.overall.baselines["text_only"] == 0.0
     assert phase.overall.baselines["other_image"] == 0.0
     assert phase.overall.baselines["random"] == pytest.approx(1 / 3)
@@ -39,7 +39,7 @@ def test_silent_model_scores_0_and_is_unparsable(tmp_path: Path) -> None:
     said = ask_questions(Silent(), FOUND, BUSI, answer_format="text", out_dir=tmp_path, readings=["generation"])
     phase = score_phase(ASKED, said, BUSI)
     assert phase.parser == "robust"
-    assert (phase.overall.score.value, phase.overall.score.unparsable) == (0.0, len(ASKED))
+    assert (phase.overall.value, phase.overall.unparsable) == (0.0, len(ASKED))
     assert phase.overall.baselines["majority"] is None
 
 
@@ -47,13 +47,13 @@ def test_unanswered_questions_count_as_wrong_and_are_counted(oracle: list[Predic
     some = [prediction for prediction in oracle if prediction.key.question_id != ASKED[0].id]
     overall = score_phase(ASKED, some, BUSI).overall
     assert overall.unanswered == 1
-    assert overall.score.unparsable == 0
-    assert overall.score.value == pytest.approx(1 - 1 / len(ASKED))
+    assert overall.unparsable == 0
+    assert overall.value == pytest.approx(1 - 1 / len(ASKED))
 
 
 def test_no_predictions_at_all_score_0() -> None:
     overall = score_phase(ASKED, [], BUSI).overall
-    assert (overall.score.value, overall.unanswered) == (0.0, len(ASKED))
+    assert (overall.value, overall.unanswered) == (0.0, len(ASKED))
     assert overall.baselines["text_only"] is None
 
 
@@ -62,9 +62,9 @@ def test_levels_add_up_to_the_whole(tmp_path: Path) -> None:
     phase = score_phase(ASKED, said, BUSI, train=ASKED)
     by_task = phase.by["task"]
     assert list(by_task) == ["diagnosis", "red_box_grounding"]
-    assert sum(level.score.n for level in by_task.values()) == len(ASKED)
-    right = sum(level.score.value * level.score.n for level in by_task.values())
-    assert right / len(ASKED) == pytest.approx(phase.overall.score.value)
+    assert sum(level.n for level in by_task.values()) == len(ASKED)
+    right = sum(level.number * level.n for level in by_task.values())
+    assert right / len(ASKED) == pytest.approx(phase.overall.value)
     assert phase.by["box_size"] == {}
 
 
@@ -86,9 +86,9 @@ def test_a_named_parser_is_primary(oracle: list[Prediction]) -> None:
 def test_another_primary_metric_has_an_interval_too(tmp_path: Path) -> None:
     said = ask_questions(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
     by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1()}, facets=())
-    score = score_phase(ASKED, said, by_f1).overall.score
+    score = score_phase(ASKED, said, by_f1).overall
     assert score.ci95 is not None
-    assert score.ci95.low < score.value < score.ci95.high
+    assert score.ci95.low < score.number < score.ci95.high
 
 
 def test_a_file_of_another_tool_scores_as_our_own(tmp_path: Path, oracle: list[Prediction]) -> None:
@@ -96,7 +96,7 @@ def test_a_file_of_another_tool_scores_as_our_own(tmp_path: Path, oracle: list[P
     path.write_text("\n".join(f'{{"question_id": "{q.id}", "text": "{q.answer}"}}' for q in ASKED), "utf-8")
     theirs = score_phase(ASKED, read_predictions(path), BUSI)
     ours = score_phase(ASKED, oracle, BUSI, parser="robust")
-    assert theirs.overall.score == ours.overall.score
+    assert theirs.overall == ours.overall
 
 
 def test_scores_are_the_same_to_the_last_digit_whatever_the_order_of_lines(oracle: list[Prediction]) -> None:

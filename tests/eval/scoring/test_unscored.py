@@ -1,7 +1,6 @@
 """Tests that answers that wait for a judge are counted, and enter no score, no gain and no significance test."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,43 +29,40 @@ AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 
 def test_mean_is_of_the_judged_answers_and_the_rest_is_counted() -> None:
     found = phase(BEFORE)
-    score = found.overall.score
+    score = found.overall
     # Right are 2 of 5 answers: four judged ones and an empty one, which counts as wrong.
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.4, 5, 1, 2)
-    assert found.metrics["image"]["robust"]["free_answers"] == score
+    assert vars(found.metrics["image"]["robust"]["free_answers"]).items() <= vars(score).items()
     levels = found.by["task"]
-    assert {name: (level.score.n, level.score.unscored) for name, level in levels.items()} == {
-        "organ": (4, 1),
-        "phase": (1, 1),
-    }
+    assert {name: (level.n, level.unscored) for name, level in levels.items()} == {"organ": (4, 1), "phase": (1, 1)}
 
 
 def test_interval_is_that_of_the_judged_answers_alone() -> None:
     parsed = phase((True, False, False, True, False))
     with_waiting = phase((True, False, False, True, False, "waits", "waits"))
-    assert with_waiting.overall.score.ci95 == parsed.overall.score.ci95
-    assert with_waiting.overall.score.value == parsed.overall.score.value
+    assert with_waiting.overall.ci95 == parsed.overall.ci95
+    assert with_waiting.overall.value == parsed.overall.value
 
 
 def test_without_any_verdict_there_is_no_value() -> None:
     found = phase(("waits", "waits", "waits"))
-    score = found.overall.score
-    assert math.isnan(score.value)
+    score = found.overall
+    assert score.value is None
     assert (score.n, score.ci95, score.unparsable, score.unscored) == (0, None, 0, 3)
 
 
 def test_empty_and_missing_answers_are_wrong_without_a_judge() -> None:
     questions = asked(("", "<think>on and on", "missing"))
     found = score_phase(questions, predicted(("", "<think>on and on")), FREE)
-    assert (found.overall.score.value, found.overall.score.n, found.overall.unanswered) == (0.0, 3, 1)
-    assert (found.overall.score.unparsable, found.unscored) == (2, 0)
+    assert (found.overall.value, found.overall.n, found.overall.unanswered) == (0.0, 3, 1)
+    assert (found.overall.unparsable, found.unscored) == (2, 0)
 
 
 def test_choices_are_scored_as_ever_and_free_answers_beside_them_counted() -> None:
     choice = M3D.examples[0]
     reply = generated(choice, "I cannot tell.")
     found = score_phase([choice, *asked(("waits",))], [reply, *predicted(("waits",))], M3D)
-    score = found.overall.score
+    score = found.overall
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.0, 1, 1, 0)
     assert found.unscored == 1
 

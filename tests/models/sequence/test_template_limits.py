@@ -109,7 +109,7 @@ def test_a_process_that_gets_no_time_is_tried_again(
         refuse_endless(tokenizer)
 
 
-def test_a_process_that_crashes_is_said_to_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_limits, "_encode", lambda backend: os.kill(os.getpid(), signal.SIGABRT))
-    with pytest.raises(ValueError, match="ended by SIGABRT"):
-        refuse_endless(speaking("{{ messages[0].content }} before a crash"))
+def test_a_process_that_ends_is_said_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_limits, "_encode", lambda backend: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(ValueError, match="ended by SIGTERM"):
+        refuse_endless(speaking("{{ messages[0].content }} before an end"))

@@ -280,7 +280,7 @@ def test_flat_metrics_count_what_waits_and_the_summary_has_no_nan() -> None:
 
 
 def _ends(found: PhaseScores) -> Mapping[str, float]:
-    ci95 = found.overall.score.ci95
+    ci95 = found.overall.ci95
     return {"final_ci95_low": ci95.low, "final_ci95_high": ci95.high} if ci95 else {}
 
 
@@ -328,7 +328,7 @@ def test_weights_without_a_value_are_never_better_than_ones_with(
 
 def test_the_dashboard_says_how_many_questions_a_score_counts() -> None:
     found = waiting((True, False))
-    found = replace(found, asked=5, outside={"bleu4": found.overall.score})
+    found = replace(found, asked=5, outside={"bleu4": found.overall})
     said = summary({"zero_shot": found}, None)
-    assert (said["zero_shot_n"], said["zero_shot_asked"]) == (found.overall.score.n, 5)
-    assert said["zero_shot_outside/bleu4"] == found.overall.score.value
+    assert (said["zero_shot_n"], said["zero_shot_asked"]) == (found.overall.n, 5)
+    assert said["zero_shot_outside/bleu4"] == found.overall.value

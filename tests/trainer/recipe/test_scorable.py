@@ -91,7 +91,7 @@ def test_what_is_accepted_is_scored_to_its_end(folders: Mapping[str, Path], tmp_
             )
             asked = [question for group in groups for question in group.questions]
             scores = score_phase(asked, said, benchmark, parser=primary_parser(recipe, benchmark))
-            assert scores.overall.score.value == pytest.approx(1), (name, settings, split)
+            assert scores.overall.value == pytest.approx(1), (name, settings, split)
             assert scores.overall.unanswered == 0, (name, settings, split)
     assert accepted >= (0 if "," in name else 3)
 

@@ -148,7 +148,9 @@ def _read_swift(
         reader = RowReader(columns, media, options, seed=seed)
         sets.append(ReadSet(partial(_rows, folder / name, name, _swift_left_out, _swift_messages), split, reader))
     stems = [file_stem(file.name) for file in files]
-    return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
+    return question_table(
+        sets, root or folder, options=options, split_names=stems, read_files=None if is_file else files
+    )
 
 
 def _swift_left_out(row: Row) -> str:
@@ -197,7 +199,12 @@ def _read_factory(
     files = [str(entry["file_name"]) for entry in entries.values()]
     read_files = None if one else [folder / name for name in (INFO, *files)]
     return question_table(
-        sets, folder, options=options, split_names=map(file_stem, files), read_files=read_files, notes=once.notes
+        sets,
+        root or folder,
+        options=options,
+        split_names=map(file_stem, files),
+        read_files=read_files,
+        notes=once.notes,
     )
 
 

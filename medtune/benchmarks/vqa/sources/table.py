@@ -93,7 +93,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     read_files = files if root.is_dir() else None
     stems = map(file_stem, names)
     return question_table(
-        sets, folder, options=options, split_names=stems, read_files=read_files, notes=_note_of_other_tables(root)
+        sets, root, options=options, split_names=stems, read_files=read_files, notes=_note_of_other_tables(root)
     )
 
 

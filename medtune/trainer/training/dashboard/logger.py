@@ -6,7 +6,6 @@ names, the command line, and code. Pictures and free texts of single cases are s
 """
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -199,7 +198,7 @@ class Dashboard(WandbLogger):
         own = () if self._benchmark.any_facet and self._facets.names is not None else scores.tables
         for title, columns, cells in phase_tables(scores, own):
             panels[f"{name}/tables/{title}"] = wandb.Table(columns=[*columns], data=[[*row] for row in cells])
-        for task in scores.classes.found:
+        for task in scores.classes:
             if not self._facets.takes(TASK, task.task):
                 continue
             part = task.name.removeprefix(task.task).removeprefix(": ")
@@ -301,7 +300,7 @@ def phase_tables(
         "every metric",
         columns,
         [
-            [condition, parser, name, score.value, *(score.ci95 or (None, None)), score.n]
+            [condition, parser, name, score.number, *(score.ci95 or (None, None)), score.n]
             for condition, parsers in scores.metrics.items()
             for parser, metrics in parsers.items()
             for name, score in metrics.items()
@@ -339,13 +338,12 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gains | None) -> dict[str, 
     score is the mean of, if there are several. The score counts "PHASE_n" of "PHASE_asked" questions;
     "PHASE_outside/METRIC" is the score of others, by the first metric that is about them.
     """
-    values = {name: phase.overall.score.value for name, phase in phases.items()}
-    found = {name: value for name, value in values.items() if math.isfinite(value)}
+    found = {name: value for name, phase in phases.items() if (value := phase.overall.value) is not None}
     found |= {f"{name}_unscored": float(phase.unscored) for name, phase in phases.items() if phase.unscored}
     for name, phase in phases.items():
-        score = phase.overall.score
+        score = phase.overall
         found |= {f"{name}_n": float(score.n), f"{name}_asked": float(phase.asked)}
-        found |= {f"{name}_outside/{metric}": each.value for metric, each in phase.outside.items()}
+        found |= {f"{name}_outside/{metric}": each.number for metric, each in phase.outside.items()}
         if score.repeats > 1:
             found[f"{name}_repeats"] = float(score.repeats)
         ci95 = score.ci95

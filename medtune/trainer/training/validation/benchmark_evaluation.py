@@ -197,7 +197,7 @@ class BenchmarkEvaluation(Callback):
 
     def score(self) -> float:
         """Returns the primary metric of the last validation; NaN before the first."""
-        return math.nan if self.validation is None else self.validation.overall.score.value
+        return math.nan if self.validation is None else self.validation.overall.number
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Opens the questions."""
@@ -351,8 +351,8 @@ class BenchmarkEvaluation(Callback):
         judge_phase(held.experiment, VAL, questions, out_dir=folder)
         scores = self.validation = score_answers(held.experiment, questions, predictions, out_dir=folder, phase=VAL)
         benchmark = held.experiment.benchmark
-        for name, score in {**scores.metrics["image"][scores.parser], benchmark.primary: scores.overall.score}.items():
-            module.log(f"{VAL}/{name}", score.value, sync_dist=True, batch_size=1)
+        for name, score in {**scores.metrics["image"][scores.parser], benchmark.primary: scores.overall}.items():
+            module.log(f"{VAL}/{name}", score.number, sync_dist=True, batch_size=1)
 
     def _log_validation(self, trainer: pl.Trainer) -> None:
         held, step = self._evaluated_on, self._step(trainer)

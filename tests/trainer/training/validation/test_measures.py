@@ -110,7 +110,7 @@ def test_logged_metrics_equal_those_of_eval(parser: str) -> None:
         assert found[f"{level}choice_accuracy"] == pytest.approx(accuracy().value(rows), abs=1e-6)
         assert found[f"{level}f1"] == pytest.approx(macro_f1().value(rows), abs=1e-6)
     assert len(found) == 2 + 4 + 2 * 5
-    for task, level in zip(scores.classes.found, ("subtype=margin", "task=plane_identification"), strict=True):
+    for task, level in zip(scores.classes, ("subtype=margin", "task=plane_identification"), strict=True):
         areas = [each.auc.value for each in task.classes if each.auc.value is not None]
         assert found[f"{level}/auroc"] == pytest.approx(fmean(areas), abs=1e-6)
         assert found[f"{level}/brier"] == pytest.approx(task.brier.value, abs=1e-6)
