@@ -45,8 +45,7 @@ Place = tuple[str, ...]
 _T = TypeVar("_T")
 _reader: Callable[[Any], TypeAdapter[Any]] = functools.cache(TypeAdapter)
 _NUMBER = re.compile(
-    r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|0x[0-9a-fA-F]+|[-+]?\.?(?:inf|nan)",
-    re.IGNORECASE,
+    r"[-+]?(?:(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.?(?:inf|nan)", re.IGNORECASE
 )
 """A number as people write one, quoted or not."""
 
