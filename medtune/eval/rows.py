@@ -1,6 +1,6 @@
 """Holds rows of which a number is computed once, however many metrics, facets and levels ask for it."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -41,14 +41,16 @@ class Rows(Sequence[_Row], Generic[_Row]):
             known_by: What tells the function from others, if it is made anew for every call.
         """
         column = self._column(of if known_by is None else known_by, np.float64)
-        found: Floats = column.at(self.places, lambda place: of(self._all[place]))
+        found: Floats = column.at(self.places, lambda rows: [of(row) for row in rows], self._all)
         return found
 
     def codes(self, of: Callable[[_Row], Hashable]) -> Numbers:
         """Returns a number for each row, the same for rows for which a function has the same."""
         column = self._column(of, np.intp)
         names = column.names
-        found: Numbers = column.at(self.places, lambda place: names.setdefault(of(self._all[place]), len(names)))
+        found: Numbers = column.at(
+            self.places, lambda rows: [names.setdefault(of(row), len(names)) for row in rows], self._all
+        )
         return found
 
     def names(self, of: Callable[[_Row], Hashable]) -> list[Any]:
@@ -83,10 +85,10 @@ class _Column:
         self._is_whole = False
         self.names: dict[Hashable, int] = {}
 
-    def at(self, places: Numbers, of: Callable[[int], float]) -> Any:
+    def at(self, places: Numbers, of: Callable[[Iterable[_Row]], Sequence[float]], every: Sequence[_Row]) -> Any:
         if not self._is_whole:
             missing = places[~self._is_known[places]]
-            self._values[missing] = [of(place) for place in missing.tolist()]
+            self._values[missing] = of(map(every.__getitem__, missing.tolist()))
             self._is_known[missing] = True
             self._is_whole = bool(self._is_known.all())
         return self._values[places]

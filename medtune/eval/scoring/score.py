@@ -11,7 +11,7 @@ from medtune.data.catalog import nearest
 from medtune.data.grouping import grouped
 from medtune.data.types import FOLD, Condition, Prediction, Question, Reading, Score
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.evidence import Evidence
+from medtune.eval.evidence import Evidence, ParsedReplies
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.rows import Rows, as_rows
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
@@ -147,6 +147,7 @@ def score_phase(
     text_model: BertModel | None = None,
     unlike_published: str = "",
     before: float | None = None,
+    parsed: ParsedReplies | None = None,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
 
@@ -157,10 +158,12 @@ def score_phase(
             condition "image", else the benchmark's first.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
+        parsed: What `parse_all` returns for these predictions, where it is known already.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    replies, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
+    replies = parse_all(questions, predictions, benchmark) if parsed is None else parsed
+    refusals = count_refusals(predictions)
     parser = _parser(parser, replies["image"], benchmark)
     metric, every = benchmark.primary_metric, as_rows(replies["image"][parser])
     rows = counted(every, metric).about
