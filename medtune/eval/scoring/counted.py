@@ -62,7 +62,7 @@ def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool 
             asked (`reads_replies_alone`). To count them as unanswered would make a wrong answer of each.
     """
     rows, covers = as_rows(rows), metric.covers
-    reasons = np.where(rows.column(_waits) > 0, _REASONS.index(WAITS), 0).astype(np.int8)
+    reasons = np.where(rows.column(is_waiting) > 0, _REASONS.index(WAITS), 0).astype(np.int8)
     asked = rows.column(_has_options) == 0 if replies_alone else np.ones(len(rows), np.bool_)
     if covers is not every_question:
         about = rows.where(asked).column(lambda row: covers(row.question), known_by=covers)
@@ -71,7 +71,8 @@ def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool 
     return CountedRows(rows, reasons)
 
 
-def _waits(row: ParsedReply) -> bool:
+def is_waiting(row: ParsedReply) -> bool:
+    """Returns whether a reply waits for a judge."""
     return row.unscored
 
 

@@ -76,7 +76,7 @@ def parse_replies(
         # Parsers that read the same share a row: most replies are read alike by all of them.
         made: dict[tuple[str | None, ...], ParsedReply] = {}
         for name, *told in zip(names, *reads, strict=False):
-            if (row := made.get(key_of := tuple(told))) is None:
+            if (row := made.get(tuple(told))) is None:
                 replies = [ParsedReply(question, *each) for each in zip(said, told, strict=True)]
                 waits = any(
                     each.prediction is not None
@@ -84,7 +84,7 @@ def parse_replies(
                     and needs_judge(question, each.prediction, benchmark)
                     for each in replies
                 )
-                row = made[key_of] = joined_passes(replies, unscored=waits)
+                row = made[tuple(told)] = joined_passes(replies, unscored=waits)
             rows[name].append(row)
     return rows
 

@@ -17,7 +17,7 @@ from medtune.eval.rows import Rows, as_rows
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
-from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, reads_replies_alone
+from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, is_waiting, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
@@ -181,7 +181,7 @@ def score_phase(
         for condition in _BLIND:
             seen = np.array([], dtype=np.intp)
             if condition in measured:
-                seen = numbers[unseeing[condition].part(numbers).column(_waits) == 0]
+                seen = numbers[unseeing[condition].part(numbers).column(is_waiting) == 0]
             is_seen = any(row.is_answered for row in unseeing[condition].part(seen))
             found[condition] = measured[condition].part(seen).value() if is_seen else None
         missing = chosen.column(_num_missing)
@@ -368,10 +368,6 @@ def numbers_by_level(rows: Sequence[ParsedReply], facet: str) -> dict[str, Numbe
 
 def patient_of(row: ParsedReply) -> str:
     return row.question.patient_id
-
-
-def _waits(row: ParsedReply) -> bool:
-    return row.unscored
 
 
 def share_right(row: ParsedReply) -> float:
