@@ -10,7 +10,7 @@ from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.benchmarks.ctlesionvqa.v2_board import v2_board
 from medtune.data.types import Interval
 from medtune.eval.metric import every_question
-from medtune.eval.studies.measures import Part, of_metric, percentage, share
+from medtune.eval.studies.measures import QuestionPart, of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PublishedColumn, PublishedTable
 
 TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
@@ -90,8 +90,8 @@ def _whole_mean(format_: str, subtypes: Sequence[str]) -> Measure:
     return measure
 
 
-def _about(format_: str, subtypes: Sequence[str]) -> Part:
-    return Part(cell_of, {(format_, subtype) for subtype in subtypes})
+def _about(format_: str, subtypes: Sequence[str]) -> QuestionPart:
+    return QuestionPart(cell_of, {(format_, subtype) for subtype in subtypes})
 
 
 def _table4() -> PublishedTable:

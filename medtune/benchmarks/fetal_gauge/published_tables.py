@@ -7,7 +7,7 @@ from functools import cache
 from medtune.benchmarks import published
 from medtune.data.types import Question
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.studies.measures import Part, change_up_to, gain_of, of_metric, share
+from medtune.eval.studies.measures import QuestionPart, change_up_to, gain_of, of_metric, share
 from medtune.eval.studies.published import PublishedColumn, PublishedTable
 
 TASKS = {
@@ -89,7 +89,7 @@ def _table(
 
 
 def _accuracy(name: str, facet: str, level: str, *, n: int | None = None) -> PublishedColumn:
-    measure = of_metric(accuracy(), "zero_shot", part=Part(_level_of(facet), (level,)))
+    measure = of_metric(accuracy(), "zero_shot", part=QuestionPart(_level_of(facet), (level,)))
     return PublishedColumn(name, measure, ("zero_shot",), printed_interval=share, n=n, printed_digits=_DIGITS)
 
 

@@ -15,7 +15,7 @@ from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, P
 _ROUNDING = 1e-9
 
 
-class Part(NamedTuple):
+class QuestionPart(NamedTuple):
     """The questions for which a function gives one of some values, such as those of a subtype."""
 
     of: Callable[[Question], Hashable]
@@ -27,7 +27,7 @@ def of_metric(
     phase: Phase,
     *,
     covers: Callable[[Question], bool] = every_question,
-    part: Part | None = None,
+    part: QuestionPart | None = None,
     condition: Condition = "image",
     scale: float = 1.0,
 ) -> Measure:
@@ -146,7 +146,11 @@ def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
 
 
 def covered(
-    answers: Answers, phase: Phase, condition: Condition, covers: Callable[[Question], bool], part: Part | None = None
+    answers: Answers,
+    phase: Phase,
+    condition: Condition,
+    covers: Callable[[Question], bool],
+    part: QuestionPart | None = None,
 ) -> list[ParsedReply]:
     """Returns the scored rows of a phase under a condition that are about some questions; [] where nothing was asked.
 
