@@ -81,7 +81,8 @@ class Rows(Sequence[_Row], Generic[_Row]):
 class _Column:
     def __init__(self, known_by: object, number: int, kind: type) -> None:
         self._known_by = known_by  # Held, so that nothing else gets its id.
-        self._values, self._is_known = np.empty(number, kind), np.zeros(number, np.bool_)
+        self._values: NDArray[Any] = np.empty(number, kind)
+        self._is_known = np.zeros(number, np.bool_)
         self._is_whole = False
         self.names: dict[Hashable, int] = {}
 

@@ -166,7 +166,8 @@ def row_score(row: ParsedReply) -> float:
 
 
 def row_scores(parsed: Sequence[ParsedReply]) -> list[float]:
-    return as_rows(parsed).column(row_score).tolist()
+    found: list[float] = as_rows(parsed).column(row_score).tolist()
+    return found
 
 
 def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
