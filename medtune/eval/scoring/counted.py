@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from medtune.data.types import Prediction, Question
 from medtune.eval.metric import Metric, ParsedReply, every_question
 from medtune.eval.rows import Rows, as_rows
+from medtune.eval.statistics import Numbers
 
 NOT_ABOUT = "the metric is not about such a question"
 NO_REPLY_ASKED = "its options were read by likelihood, and it was asked for no reply"
@@ -31,6 +32,11 @@ class CountedRows:
     def why(self) -> tuple[str | None, ...]:
         """Why a number does not count a row, for each row; None where it counts it."""
         return tuple(_REASONS[each] for each in self.reasons)
+
+    @property
+    def places(self) -> Numbers:
+        """The numbers of the rows that count."""
+        return np.flatnonzero(self.reasons == 0)
 
     @property
     def rows(self) -> Rows[ParsedReply]:

@@ -291,7 +291,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
     found, repeats = counted(rows, metric), num_passes(rows)
-    unscored, places = len(found.left_out(WAITS)), np.flatnonzero(found.reasons == 0)
+    unscored, places = len(found.left_out(WAITS)), found.places
     if not places.size:
         return Score(value=math.nan, n=0, ci95=None, unscored=unscored, repeats=repeats)
     if places.size < len(rows):

@@ -184,7 +184,7 @@ class SecondPart:
     freedom: float
 
 
-def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
+def mean_interval(values: Sequence[float], clusters: Clusters) -> Interval:
     """Returns the 95 % interval of a mean of clustered values, one per question, each within [0, 1].
 
     >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
@@ -249,7 +249,7 @@ def over_folds(of: Callable[[Clusters], Interval], clusters: Clusters, folds: Se
     return Interval(min(by_patient.low, by_fold.low), max(by_patient.high, by_fold.high))
 
 
-def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval:
+def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Clusters) -> Interval:
     """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters."""
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
