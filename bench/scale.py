@@ -35,7 +35,8 @@ from medtune.eval.predictions.files import read_predictions
 from medtune.eval.results.build import RunFacts, results_file, scores_file
 from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
 from medtune.eval.results.typed_json import write_document
-from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.baselines import TrainSplit
+from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.commands.cli import main
 from medtune.version import __version__
@@ -191,8 +192,10 @@ def _phase(asked: Released, root: Path, folder: Path) -> PhaseScores:
     path = folder / "predictions.jsonl"
     write_replies(questions if folder.name == "zero_shot" else questions[1:], path)
     read = read_predictions(path)
-    write_parsed(folder / "parsed.jsonl", questions, read, asked.benchmark)
-    return score_phase(questions, read, asked.benchmark, train=prepared.questions("train"))
+    parsed = parse_all(questions, read, asked.benchmark)
+    write_parsed(folder / "parsed.jsonl", read, parsed, asked.benchmark)
+    train = TrainSplit(lambda: prepared.each_question("train"))
+    return score_phase(questions, read, asked.benchmark, train=train, parsed=parsed)
 
 
 def write_replies(asked: Sequence[Question], path: Path) -> None:

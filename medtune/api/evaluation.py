@@ -135,7 +135,8 @@ class Evaluation:
         out = out_folder(Path(folder).expanduser())
         out.mkdir(parents=True, exist_ok=True)
         replace_file(out / MERGED, map(format_line, self.predictions))
-        write_parsed(out / "parsed.jsonl", self.questions, self.predictions, self.benchmark)
+        parsed = parse_all(self.questions, self.predictions, self.benchmark)
+        write_parsed(out / "parsed.jsonl", self.predictions, parsed, self.benchmark)
         write_document(out / "scores.json", scores_file(self.scores, self.label))
         return out
 

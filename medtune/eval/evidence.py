@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from medtune.data.grouping import grouped
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.metric import ParsedReply, passes_of
 from medtune.eval.scoring.bertscore import BertModel
@@ -38,6 +39,7 @@ class Evidence:
     train: Iterable[Question] = ()
     before: float | None = None
     _rows: dict[Condition, Sequence[ParsedReply]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parts: dict[object, dict[Hashable, list[int]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.
@@ -53,6 +55,19 @@ class Evidence:
                     found.setdefault(row.question.id, row)
             self._rows[condition] = tuple(found.values())
         return self._rows[condition]
+
+    def part(
+        self, condition: Condition, of: Callable[[Question], Hashable], values: Iterable[Hashable]
+    ) -> Sequence[ParsedReply]:
+        """Returns those of `rows` for whose question a function gives one of some values.
+
+        The function is asked once for each question, however many parts of it there are.
+        """
+        rows = self.rows(condition)
+        if (condition, of) not in self._parts:
+            self._parts[condition, of] = grouped(range(len(rows)), lambda place: of(rows[place].question))
+        known = self._parts[condition, of]
+        return [rows[place] for place in sorted(place for value in values for place in known.get(value, ()))]
 
     def by_pass(self) -> list[Evidence]:
         """Returns the evidence of each pass, with one reply to a question under every condition.

@@ -24,6 +24,7 @@ import numpy as np
 
 from medtune.data.catalog import place_of
 from medtune.data.types import Interval, Prediction, Question
+from medtune.eval.rows import as_rows
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Recomputed, Statistic, dense_sums, mean_of, mean_over_passes
 
@@ -112,14 +113,14 @@ def joined_passes(replies: Sequence[ParsedReply], *, unscored: bool) -> ParsedRe
     return replace(first, later=tuple(later)) if later else first
 
 
-def passes_of(rows: Sequence[ParsedReply]) -> list[list[ParsedReply]]:
+def passes_of(rows: Sequence[ParsedReply]) -> list[Sequence[ParsedReply]]:
     """Returns the rows of each pass, every list with one row for each question in the order of `rows`.
 
     If rows of several evaluations with different numbers of passes stand together, there are as many passes as it takes
     to count all replies to a question equally often: with five and one, the one is in each of five.
     """
-    if not any(row.later for row in rows):
-        return [list(rows)]
+    if num_passes(rows) == 1:
+        return [rows]
     replies = [row.passes for row in rows]
     number = math.lcm(*{len(each) for each in replies})
     return [[each[repeat % len(each)] for each in replies] for repeat in range(number)]
@@ -127,7 +128,11 @@ def passes_of(rows: Sequence[ParsedReply]) -> list[list[ParsedReply]]:
 
 def num_passes(rows: Sequence[ParsedReply]) -> int:
     """Returns how many times the questions were asked, at least 1."""
-    return 1 + max((len(row.later) for row in rows), default=0)
+    return 1 + int(as_rows(rows).column(_num_later).max(initial=0))
+
+
+def _num_later(row: ParsedReply) -> int:
+    return len(row.later)
 
 
 def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[ParsedReply]]:
@@ -242,7 +247,7 @@ def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
     (2.5, False)
     """
     number = _telling(number)
-    return lambda rows: mean_of([number(row) for row in rows])
+    return lambda rows: mean_of(as_rows(rows).column(number))
 
 
 def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Callable[[Floats], Floats]) -> OnRows:

@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,8 +35,8 @@ def test_every_part_is_measured_and_opening_agrees_with_reading_all() -> None:
 def test_a_row_that_reads_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     read = read_questions
 
-    def changed(table: pa.Table) -> Iterator[Question]:
-        return (replace(question, facets={**question.facets, "phase": "other"}) for question in read(table))
+    def changed(tables: Iterable[pa.Table]) -> Iterator[Question]:
+        return (replace(question, facets={**question.facets, "phase": "other"}) for question in read(tables))
 
     asked = released(None)
     (tmp_path / "raw").mkdir()

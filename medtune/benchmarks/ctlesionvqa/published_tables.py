@@ -1,6 +1,6 @@
 """The paper's tables of results with the measures of their cells: Tables 3, 4 and 10 to 13."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medtune.benchmarks import published
@@ -8,8 +8,9 @@ from medtune.benchmarks.ctlesionvqa import scoring
 from medtune.benchmarks.ctlesionvqa.scoring import cell_of
 from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.benchmarks.ctlesionvqa.v2_board import v2_board
-from medtune.data.types import Interval, Question
-from medtune.eval.studies.measures import of_metric, percentage, share
+from medtune.data.types import Interval
+from medtune.eval.metric import every_question
+from medtune.eval.studies.measures import QuestionPart, of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PublishedColumn, PublishedTable
 
 TITLES = {"multi_choice": "multiple choice", "free_text": "free text"}
@@ -73,30 +74,24 @@ def _table3(format_: str) -> PublishedTable:
 
 def _mean(row: Mapping[str, Any], format_: str) -> Measure:
     if not row["is_average"]:
-        return of_metric(scoring.question_mean(), "final", covers=_about(format_, (str(row["subtype"]),)))
+        return of_metric(scoring.question_mean(), "final", part=_about(format_, (str(row["subtype"]),)))
     whole = V1[TYPES[row["type"]]] if row["type"] in TYPES else tuple(name for names in V1.values() for name in names)
     return _whole_mean(format_, whole)
 
 
 def _whole_mean(format_: str, subtypes: Sequence[str]) -> Measure:
-    covers = _about(format_, subtypes)
-    of_all = of_metric(scoring.subtype_mean(), "final", covers=covers)
+    part = _about(format_, subtypes)
+    of_all = of_metric(scoring.subtype_mean(), "final", part=part)
 
     def measure(answers: Answers) -> CellValue | None:
-        asked = {cell_of(each)[1] for each in answers["final"].questions if covers(each)} if "final" in answers else ()
-        return of_all(answers) if len(asked) == len(subtypes) else None
+        asked = answers["final"].part("image", *part) if "final" in answers else ()
+        return of_all(answers) if len({cell_of(row.question) for row in asked}) == len(subtypes) else None
 
     return measure
 
 
-def _about(
-    format_: str, subtypes: Sequence[str], also: Callable[[Question], bool] | None = None
-) -> Callable[[Question], bool]:
-    def covers(question: Question) -> bool:
-        found, subtype = cell_of(question)
-        return found == format_ and subtype in subtypes and (also is None or also(question))
-
-    return covers
+def _about(format_: str, subtypes: Sequence[str]) -> QuestionPart:
+    return QuestionPart(cell_of, {(format_, subtype) for subtype in subtypes})
 
 
 def _table4() -> PublishedTable:
@@ -171,7 +166,7 @@ def _youden_of_recognition() -> PublishedTable:
 
 
 def _youden(format_: str, subtype: str) -> Measure:
-    return of_metric(scoring.youden(), "final", covers=_about(format_, (subtype,)))
+    return of_metric(scoring.youden(), "final", part=_about(format_, (subtype,)))
 
 
 def _index(sensitivity: float, specificity: float) -> float:
@@ -180,8 +175,9 @@ def _index(sensitivity: float, specificity: float) -> float:
 
 
 def _rate(rate: str, format_: str, subtype: str, *, scale: float = 1.0) -> Measure:
-    truths = {"sens": scoring.is_positive, "spec": scoring.is_negative, "acc": None}
-    return of_metric(scoring.right_share(), "final", covers=_about(format_, (subtype,), truths[rate]), scale=scale)
+    covers = {"sens": scoring.is_positive, "spec": scoring.is_negative, "acc": every_question}[rate]
+    part = _about(format_, (subtype,))
+    return of_metric(scoring.right_share(), "final", covers=covers, part=part, scale=scale)
 
 
 def _rates(name: str, format_: str) -> PublishedTable:

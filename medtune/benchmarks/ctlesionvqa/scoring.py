@@ -21,6 +21,7 @@ from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.grouping import grouped
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, sums_of_rows
+from medtune.eval.rows import as_rows
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
@@ -164,8 +165,9 @@ def row_score(row: ParsedReply) -> float:
             return float(row.correct)
 
 
-def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
-    return [row_score(row) for row in parsed]
+def row_scores(parsed: Sequence[ParsedReply]) -> list[float]:
+    found: list[float] = as_rows(parsed).column(row_score).tolist()
+    return found
 
 
 def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
@@ -259,7 +261,7 @@ def youden() -> Metric:
 
 def cell_of(question: Question) -> tuple[str, str]:
     """Returns the format and the subtype of a question; version 1 averages over such pairs."""
-    return "multi_choice" if is_multiple_choice(question) else "free_text", subtype_of(question)
+    return ("multi_choice" if question.answer_kind == "choice" else "free_text"), subtype_of(question)
 
 
 def subtype_of(question: Question) -> str:
@@ -294,7 +296,7 @@ def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:
     return Sums(
         rows=np.concatenate([rows, rows]),
         columns=np.concatenate([cells, cells + width]),
-        values=np.concatenate([np.array(row_scores(parsed)), np.ones(len(parsed))]),
+        values=np.concatenate([as_rows(parsed).column(row_score), np.ones(len(parsed))]),
         num_rows=len(parsed),
         width=2 * width,
         finish=_mean_of_means,
@@ -302,18 +304,16 @@ def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:
 
 
 def _numbered(parsed: Sequence[ParsedReply]) -> NDArray[np.intp]:
-    # There are few different spellings, so each is resolved only once; this saves time with 400,000 rows.
-    spelled: dict[Hashable, int] = {}
-    cells: dict[tuple[str, str], int] = {}
-    numbers = np.empty(len(parsed), dtype=np.intp)
-    for place, row in enumerate(parsed):
-        question = row.question
-        key = question.answer_kind, question.facets.get("subtype"), question.facets.get("task")
-        number = spelled.get(key)
-        if number is None:
-            number = spelled[key] = cells.setdefault(cell_of(question), len(cells))
-        numbers[place] = number
-    return np.argsort([cells[cell] for cell in sorted(cells)])[numbers]
+    rows = as_rows(parsed)
+    codes, cells = rows.codes(_cell), rows.names(_cell)
+    present = sorted(np.unique(codes).tolist(), key=cells.__getitem__)
+    place = np.zeros(len(cells), dtype=np.intp)
+    place[present] = np.arange(len(present))
+    return place[codes]
+
+
+def _cell(row: ParsedReply) -> tuple[str, str]:
+    return cell_of(row.question)
 
 
 def _mean_of_means(sums: Floats) -> Floats:

@@ -1,13 +1,13 @@
 """The paper's tables with the measures of their cells: by task, by size of the box, before and after fine-tuning."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
 
 from medtune.benchmarks import published
 from medtune.data.types import Question
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.studies.measures import change_up_to, gain_of, of_metric, share
+from medtune.eval.studies.measures import QuestionPart, change_up_to, gain_of, of_metric, share
 from medtune.eval.studies.published import PublishedColumn, PublishedTable
 
 TASKS = {
@@ -89,12 +89,13 @@ def _table(
 
 
 def _accuracy(name: str, facet: str, level: str, *, n: int | None = None) -> PublishedColumn:
-    measure = of_metric(accuracy(), "zero_shot", covers=partial(_has, facet=facet, level=level))
+    measure = of_metric(accuracy(), "zero_shot", part=QuestionPart(_level_of(facet), (level,)))
     return PublishedColumn(name, measure, ("zero_shot",), printed_interval=share, n=n, printed_digits=_DIGITS)
 
 
-def _has(question: Question, *, facet: str, level: str) -> bool:
-    return question.facets.get(facet) == level
+@cache
+def _level_of(facet: str) -> Callable[[Question], str | None]:
+    return lambda question: question.facets.get(facet)
 
 
 def _rows(printed: dict[str, list[list[str | float]]]) -> dict[str, dict[str, float]]:

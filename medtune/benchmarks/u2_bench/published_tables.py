@@ -14,7 +14,7 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DETECTION, VALUE
 from medtune.data.types import Condition
 from medtune.eval.metric import Metric
-from medtune.eval.studies.measures import count, counted, of_metric, percentage, share
+from medtune.eval.studies.measures import QuestionPart, count, counted, of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedInterval, PublishedColumn, PublishedTable
 
 _SOURCE = "U2-Bench, arXiv 2505.17779"
@@ -103,7 +103,7 @@ def _own_cell(name: str) -> Measure:
 
 
 def _of_task(metric: Metric, task: str, *, scale: float = 1.0) -> Measure:
-    return of_metric(metric, "zero_shot", covers=lambda question: task_of(question) == task, scale=scale)
+    return of_metric(metric, "zero_shot", part=QuestionPart(task_of, (task,)), scale=scale)
 
 
 def _of_texts(answers: Answers, *, name: str, task: str) -> CellValue | None:

@@ -105,15 +105,15 @@ class Prepared:
     def each_question(self, split: Split) -> Iterator[Question]:
         """Yields the questions of a split in the folder's order, of which few are in memory at a time."""
         rows = self._rows_of(split)
-        for first in range(0, len(rows), _AT_ONCE):
-            chosen = rows[first : first + _AT_ONCE]
-            if isinstance(chosen, range):
-                table = self._questions.slice(chosen.start, len(chosen))
-            else:
-                table = self._questions.take(chosen)
-            for row, question in zip(chosen, read_questions(table), strict=True):
-                asked = self._in_fold(question, split, row) if self._in_folds else question
-                yield self._about_organ(asked) if self.by_organ else asked
+        tables = (self._table_of(rows[first : first + _AT_ONCE]) for first in range(0, len(rows), _AT_ONCE))
+        for row, question in zip(rows, read_questions(tables), strict=True):
+            asked = self._in_fold(question, split, row) if self._in_folds else question
+            yield self._about_organ(asked) if self.by_organ else asked
+
+    def _table_of(self, rows: Sequence[int]) -> pa.Table:
+        if isinstance(rows, range):
+            return self._questions.slice(rows.start, len(rows))
+        return self._questions.take(rows)
 
     def _rows_of(self, split: Split) -> Sequence[int]:
         if self._rows is not None:

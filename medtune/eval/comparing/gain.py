@@ -19,13 +19,14 @@ import numpy as np
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.metric import Metric, ParsedReply, scored_everywhere
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.results.gain_schema import Changed, LevelGain, Readability
+from medtune.eval.rows import Rows
 from medtune.eval.scoring.answer_classes import is_scored_choice, task_name
-from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
+from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, numbers_by_level, patient_of, share_right
 from medtune.eval.scoring.tables import finite_number
-from medtune.eval.statistics import Floats, cluster_codes
+from medtune.eval.statistics import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, over_folds, statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
 from medtune.eval.statistics.spread import Term, spread
@@ -74,26 +75,27 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
 
-    def of(first: Sequence[ParsedReply], second: Sequence[ParsedReply]) -> PairedGain | None:
-        earlier, later = scored_everywhere([first, second])
-        if not earlier:
+    both = Rows([*before.rows, *after.rows])
+    is_scored = np.array([not (one.unscored or two.unscored) for one, two in zip(before.rows, after.rows, strict=True)])
+
+    def of(numbers: Numbers) -> PairedGain | None:
+        scored = numbers[is_scored[numbers]]
+        if not scored.size:
             return None
-        gain = level_gain(earlier, later, benchmark.primary_metric)
-        return replace(gain, unscored=len(first) - len(earlier))
+        gain = _level_gain(_pairs(both, scored), benchmark.primary_metric)
+        return replace(gain, unscored=numbers.size - scored.size)
 
     by: dict[str, dict[str, PairedGain]] = {}
     tested: dict[tuple[str, str], tuple[str, ...]] = {}
     for facet in benchmark.facets_of(row.question for row in before.rows):
-        earlier, later = levels(before.rows, facet), levels(after.rows, facet)
-        found = {name: of(rows, later[name]) for name, rows in earlier.items()}
-        by[facet] = {name: gain for name, gain in found.items() if gain}
-        tested |= {(facet, name): tuple(row.question.id for row in rows) for name, rows in earlier.items()}
-    overall = of(before.rows, after.rows)
+        asked = numbers_by_level(before.rows, facet)
+        by[facet] = {name: gain for name, numbers in asked.items() if (gain := of(numbers))}
+        tested |= {(facet, name): tuple(ids[0][number] for number in numbers) for name, numbers in asked.items()}
+    overall = of(np.arange(len(before.rows)))
     if overall is None:
         return None
-    scored_before, scored_after = scored_everywhere([before.rows, after.rows])
     tasks = {task.name for task in after.classes}
-    answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet)
+    answers = _answers(both, np.flatnonzero(is_scored), tasks, facet=benchmark.class_facet)
     one_family = adjusted_by_holm(
         {
             **{tested[facet, name]: level for facet, found in by.items() for name, level in found.items()},
@@ -114,26 +116,34 @@ def level_gain(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
 ) -> PairedGain:
     """Returns the gain of a metric on scored rows that are paired by position."""
-    gain = _gain_of_all(before, after, metric, seed=seed)
-    return replace(gain, readability=_readability(gain, before, after, metric, seed=seed))
+    return _level_gain(Rows([*before, *after]), metric, seed=seed)
 
 
-def _readability(
-    gain: PairedGain, before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
-) -> Readability | None:
+def _level_gain(both: Rows[ParsedReply], metric: Metric, *, seed: int = 0) -> PairedGain:
+    """Returns the gain of rows of which the second half are those after, about the same questions as the first."""
+    gain = _gain_of_all(both, metric, seed=seed)
+    return replace(gain, readability=_readability(gain, both, metric, seed=seed))
+
+
+def _pairs(both: Rows[ParsedReply], numbers: Numbers) -> Rows[ParsedReply]:
+    return both.part(np.concatenate([numbers, numbers + len(both) // 2]))
+
+
+def _readability(gain: PairedGain, both: Rows[ParsedReply], metric: Metric, *, seed: int) -> Readability | None:
     """Returns the readability of a gain, for which a missing reply counts as unread; None if all could be read."""
-    pairs = [(_is_read(one), _is_read(other)) for one, other in zip(before, after, strict=True)]
-    both = pairs.count((True, True))
-    if both == len(pairs):
+    first, second = np.split(both.column(_is_read) > 0, 2)
+    num_both = int(np.sum(first & second))
+    if num_both == first.size:
         return None
     # Rows of all questions, because a composite metric has no value on some of them.
-    kept = [other if all(pair) else one for pair, one, other in zip(pairs, before, after, strict=True)]
-    part = _gain_of_all(before, kept, metric, seed=seed) if both else None
+    earlier = np.arange(first.size)
+    kept = both.part(np.concatenate([earlier, np.where(first & second, earlier + first.size, earlier)]))
+    part = _gain_of_all(kept, metric, seed=seed) if num_both else None
     return Readability(
-        only_before=pairs.count((True, False)),
-        only_after=pairs.count((False, True)),
-        neither=pairs.count((False, False)),
-        both=both,
+        only_before=int(np.sum(first & ~second)),
+        only_after=int(np.sum(~first & second)),
+        neither=int(np.sum(~first & ~second)),
+        both=num_both,
         value=part.value if part else None,
         ci95=part.ci95 if part else None,
         permutation_p=part.permutation_p if part else None,
@@ -142,51 +152,50 @@ def _readability(
 
 
 def _is_read(row: ParsedReply) -> bool:
-    return all(reply.parsed is not None for reply in row.passes)
+    return all(reply.parsed is not None for reply in (row, *row.later))
 
 
-def _gain_of_all(
-    before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
-) -> PairedGain:
-    right = both_correctness(before, after)
-    patients = [row.question.patient_id for row in before]
+def _gain_of_all(both: Rows[ParsedReply], metric: Metric, *, seed: int) -> PairedGain:
+    before, after = (both.part(numbers) for numbers in np.split(np.arange(len(both)), 2))
+    right, patients = both_correctness(before, after), before.codes(patient_of)
     earlier, later = metric.on(before), metric.on(after)
     first, second = earlier.value(), later.value()
-    pairs = [(one.correct, two.correct) for one, two in zip(before, after, strict=True)]
-    only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
+    was, is_now = before.column(share_right) > 0.5, after.column(share_right) > 0.5
+    only_before, only_after = int(np.sum(was & ~is_now)), int(np.sum(~was & is_now))
     return PairedGain(
         value=second - first,
         before=finite_number(first),
         after=finite_number(second),
         n=len(before),
-        num_patients=len(set(patients)),
+        num_patients=np.unique(patients).size,
         ci95=over_folds(
             lambda clusters: statistic_gain_interval(earlier, later, clusters, right=right, bounds=metric.bounds),
             patients,
             folds_of(before),
         ),
-        permutation_p=patient_p(metric.on([*before, *after]), patients, seed=seed),
+        permutation_p=patient_p(metric.on(both), patients, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
         counts=Changed(
-            both_right=pairs.count((True, True)),
+            both_right=int(np.sum(was & is_now)),
             only_before=only_before,
             only_after=only_after,
-            both_wrong=pairs.count((False, False)),
+            both_wrong=int(np.sum(~was & ~is_now)),
         ),
     )
 
 
 def _answers(
-    before: Sequence[ParsedReply], after: Sequence[ParsedReply], tasks: Collection[str], *, facet: str
+    both: Rows[ParsedReply], scored: Numbers, tasks: Collection[str], *, facet: str
 ) -> dict[str, dict[str, PairedGain]]:
-    pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
-    for one, two in zip(before, after, strict=True):
-        if is_scored_choice(one) and (task := task_name(one.question, facet)) in tasks:
-            pairs.setdefault((task, one.question.answer), []).append((one, two))
+    asked: dict[tuple[str, str], list[int]] = {}
+    for number, row in zip(scored.tolist(), both.part(scored), strict=True):
+        if is_scored_choice(row) and (task := task_name(row.question, facet)) in tasks:
+            asked.setdefault((task, row.question.answer), []).append(number)
+    right = accuracy()
     found = {
-        name: level_gain([one for one, _ in both], [two for _, two in both], accuracy())
-        for name, both in pairs.items()
-        if len(both) >= MIN_QUESTIONS
+        name: _level_gain(_pairs(both, np.array(numbers)), right)
+        for name, numbers in asked.items()
+        if len(numbers) >= MIN_QUESTIONS
     }
     by: dict[str, dict[str, PairedGain]] = {}
     for (task, answer), level in found.items():
@@ -202,9 +211,7 @@ def adjusted_by_holm(levels: Mapping[Name, PairedGain]) -> dict[Name, PairedGain
     }
 
 
-def both_correctness(
-    before: Sequence[ParsedReply], after: Sequence[ParsedReply]
-) -> tuple[list[float], list[float]] | None:
+def both_correctness(before: Sequence[ParsedReply], after: Sequence[ParsedReply]) -> tuple[Floats, Floats] | None:
     earlier, later = correctness(before), correctness(after)
     return (earlier, later) if earlier is not None and later is not None else None
 

@@ -13,7 +13,7 @@ from medtune.eval.metric import Metric, ParsedReply, passes_text, scored_everywh
 from medtune.eval.results.gain_schema import LevelGain
 from medtune.eval.results.phase_schema import Measured
 from medtune.eval.results.schema import ResultsFile
-from medtune.eval.scoring.counted import NOT_ABOUT, CountedRows, counted, reads_replies_alone
+from medtune.eval.scoring.counted import NOT_ABOUT, counted, reads_replies_alone
 from medtune.eval.scoring.score import correctness, folds_of, parts
 from medtune.eval.statistics.column_sums import Recomputed, mean_over_passes
 from medtune.eval.statistics.intervals import Limits, method_for, statistic_gain_limits, statistic_limits
@@ -159,8 +159,8 @@ def _of_phase(number: Number, evidence: Evidence, benchmark: Benchmark) -> Expla
     parser = number.parser or evidence.parser
     rows = _rows(evidence, number.condition, parser)
     if number.is_outside:
-        found = dict(parts(rows, benchmark)).get(number.metric, CountedRows((), ()))
         metric = benchmark.metrics[number.metric]
+        found = dict(parts(rows, benchmark)).get(number.metric) or counted((), metric)
     else:
         name = number.metric or benchmark.primary
         if name not in benchmark.metrics:

@@ -29,6 +29,7 @@ FIELDS = (
     "option_tokens",
     "finish_reason",
 )
+_KNOWN = frozenset(FIELDS)
 _WORDS: Mapping[type, str] = {str: "a string", int: "a whole number", float: "a number"}
 _READINGS: tuple[Reading, ...] = get_args(Reading)
 _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -48,17 +49,18 @@ def read_predictions(path: Path) -> list[Prediction]:
         raise FileNotFoundError(f"no prediction file {path}; wanted a file with one JSON object per line")
     found: dict[PredictionKey, int] = {}
     predictions = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        prediction = parse_line(line, where=f"{path}, line {number}")
-        first = found.setdefault(prediction.key, number)
-        if first != number:
-            raise ValueError(
-                f"{path}, line {number}: {describe_key(prediction.key)} is already in line {first}; keep one of the "
-                'two, or number them with "repeat"'
-            )
-        predictions.append(prediction)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            prediction = parse_line(line.removesuffix(b"\n"), where=f"{path}, line {number}")
+            first = found.setdefault(prediction.key, number)
+            if first != number:
+                raise ValueError(
+                    f"{path}, line {number}: {describe_key(prediction.key)} is already in line {first}; keep one of "
+                    'the two, or number them with "repeat"'
+                )
+            predictions.append(prediction)
     return predictions
 
 
@@ -85,7 +87,7 @@ def format_line(prediction: Prediction) -> bytes:
 
 def parse_line(line: bytes, *, where: str) -> Prediction:
     row = _object(line, where)
-    for name in sorted(row.keys() - set(FIELDS)):
+    for name in sorted(row.keys() - _KNOWN):
         if meant := nearest(name, FIELDS, cutoff=0.8):
             raise ValueError(f"{where}: unknown field {name!r}.{meant} Rename or remove it")
     text = _typed(row, "text", str, where)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, ParsedReply
+from medtune.eval.statistics import Numbers
 from medtune.eval.statistics.column_sums import Statistic
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
@@ -73,9 +74,9 @@ class Blind:
     # The metric of each way to answer, by the baseline's name; of several ways the best one counts.
     measured: Mapping[str, Sequence[Statistic]]
 
-    def of(self, part: Sequence[int]) -> dict[str, float | None]:
+    def of(self, part: Numbers) -> dict[str, float | None]:
         """Returns the baselines of the questions with these numbers, by name; None where one does not apply."""
-        chosen = [self.questions[number] for number in part]
+        chosen = [self.questions[number] for number in part.tolist()]
         has_options = all(question.options for question in chosen)
         found = {
             name: self.metric.best_of(each.part(part).value() for each in ways) for name, ways in self.measured.items()

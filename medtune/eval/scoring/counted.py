@@ -7,46 +7,57 @@ facet. Of a question that was asked in several passes it counts all replies; fol
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from medtune.data.types import Prediction, Question
-from medtune.eval.metric import Metric, ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, every_question
+from medtune.eval.rows import Rows, as_rows
+from medtune.eval.statistics import Numbers
 
 NOT_ABOUT = "the metric is not about such a question"
 NO_REPLY_ASKED = "its options were read by likelihood, and it was asked for no reply"
 WAITS = "a reply to it waits for a judge"
+_REASONS = (None, NOT_ABOUT, NO_REPLY_ASKED, WAITS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CountedRows:
-    """Rows in the order of the questions, and for each why a number does not count it; None where it counts it."""
+    """Rows in the order of the questions, and for each the number of the reason for which a number leaves it out."""
 
-    of: Sequence[ParsedReply]
-    why: tuple[str | None, ...]
+    of: Rows[ParsedReply]
+    reasons: NDArray[np.int8]
 
     @property
-    def places(self) -> list[int]:
+    def why(self) -> tuple[str | None, ...]:
+        """Why a number does not count a row, for each row; None where it counts it."""
+        return tuple(_REASONS[each] for each in self.reasons)
+
+    @property
+    def places(self) -> Numbers:
         """The numbers of the rows that count."""
-        return [place for place, why in enumerate(self.why) if why is None]
+        return np.flatnonzero(self.reasons == 0)
 
     @property
-    def rows(self) -> list[ParsedReply]:
+    def rows(self) -> Rows[ParsedReply]:
         """The rows that count."""
-        return self._but(NOT_ABOUT, NO_REPLY_ASKED, WAITS)
+        return self.left_out(None)
 
     @property
-    def about(self) -> list[ParsedReply]:
+    def about(self) -> Rows[ParsedReply]:
         """The rows that the metric is about, with those that wait for a judge."""
         return self._but(NOT_ABOUT, NO_REPLY_ASKED)
 
     @property
-    def asked(self) -> list[ParsedReply]:
+    def asked(self) -> Rows[ParsedReply]:
         """The rows of which an answer was wanted; a metric has to be defined on their questions."""
         return self._but(NO_REPLY_ASKED)
 
-    def left_out(self, because: str) -> list[ParsedReply]:
-        return [row for row, why in zip(self.of, self.why, strict=True) if why == because]
+    def left_out(self, because: str | None) -> Rows[ParsedReply]:
+        return self.of.where(self.reasons == _REASONS.index(because))
 
-    def _but(self, *reasons: str) -> list[ParsedReply]:
-        return [row for row, why in zip(self.of, self.why, strict=True) if why not in reasons]
+    def _but(self, *reasons: str) -> Rows[ParsedReply]:
+        return self.of.where(~np.isin(self.reasons, [_REASONS.index(each) for each in reasons]))
 
 
 def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool = False) -> CountedRows:
@@ -56,15 +67,23 @@ def counted(rows: Sequence[ParsedReply], metric: Metric, *, replies_alone: bool 
         replies_alone: Whether these are the rows of a parser of replies, for which questions with options were not
             asked (`reads_replies_alone`). To count them as unanswered would make a wrong answer of each.
     """
-    return CountedRows(rows, tuple(_left_out_because(row, metric, replies_alone=replies_alone) for row in rows))
+    rows, covers = as_rows(rows), metric.covers
+    reasons = np.where(rows.column(is_waiting) > 0, _REASONS.index(WAITS), 0).astype(np.int8)
+    asked = rows.column(_has_options) == 0 if replies_alone else np.ones(len(rows), np.bool_)
+    if covers is not every_question:
+        about = rows.where(asked).column(lambda row: covers(row.question), known_by=covers)
+        reasons[np.flatnonzero(asked)[about == 0]] = _REASONS.index(NOT_ABOUT)
+    reasons[~asked] = _REASONS.index(NO_REPLY_ASKED)
+    return CountedRows(rows, reasons)
 
 
-def _left_out_because(row: ParsedReply, metric: Metric, *, replies_alone: bool) -> str | None:
-    if replies_alone and row.question.options:
-        return NO_REPLY_ASKED
-    if not metric.covers(row.question):
-        return NOT_ABOUT
-    return WAITS if row.unscored else None
+def is_waiting(row: ParsedReply) -> bool:
+    """Returns whether a reply waits for a judge."""
+    return row.unscored
+
+
+def _has_options(row: ParsedReply) -> bool:
+    return bool(row.question.options)
 
 
 def reads_replies_alone(

@@ -60,22 +60,33 @@ def parse_replies(
             )
     if reading == "likelihood":
         questions = [question for question in questions if question.options]
-    parsed = {key: parse(by_id[key.question_id], prediction, benchmark) for key, prediction in found.items()}
     names = [*benchmark.parsers] if reading == "generation" else [LIKELIHOOD, PER_TOKEN]
-    if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
-        names.remove(PER_TOKEN)
+    equal: dict[tuple[str | None, ...], tuple[str | None, ...]] = {}
+    parsed = dict[PredictionKey, tuple[str | None, ...]]()
+    for key, prediction in found.items():
+        read = tuple(parse(by_id[key.question_id], prediction, benchmark).values())
+        parsed[key] = equal.setdefault(read, read)
+    names = names[: min(map(len, parsed.values()), default=len(names))]
     passes = sorted({key.repeat for key in found}) or [0]
-
-    def row(question: Question, name: str) -> ParsedReply:
-        replies, waits = list[ParsedReply](), False
-        for repeat in passes:
-            key = PredictionKey(question.id, condition, reading, repeat)
-            said, read = found.get(key), parsed.get(key, {}).get(name)
-            waits = waits or (said is not None and read is None and needs_judge(question, said, benchmark))
-            replies.append(ParsedReply(question, said, read))
-        return joined_passes(replies, unscored=waits)
-
-    return {name: [row(question, name) for question in questions] for name in names}
+    rows: dict[str, list[ParsedReply]] = {name: [] for name in names}
+    nothing = (None,) * len(names)
+    for question in questions:
+        keys = [PredictionKey(question.id, condition, reading, repeat) for repeat in passes]
+        said, reads = [found.get(key) for key in keys], [parsed.get(key, nothing) for key in keys]
+        # Parsers that read the same share a row: most replies are read alike by all of them.
+        made: dict[tuple[str | None, ...], ParsedReply] = {}
+        for name, *told in zip(names, *reads, strict=False):
+            if (row := made.get(tuple(told))) is None:
+                replies = [ParsedReply(question, *each) for each in zip(said, told, strict=True)]
+                waits = any(
+                    each.prediction is not None
+                    and each.parsed is None
+                    and needs_judge(question, each.prediction, benchmark)
+                    for each in replies
+                )
+                row = made[tuple(told)] = joined_passes(replies, unscored=waits)
+            rows[name].append(row)
+    return rows
 
 
 def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> ParsedReplies:
@@ -149,25 +160,39 @@ def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> d
     return read
 
 
-def write_parsed(
-    path: Path, questions: Sequence[Question], predictions: Iterable[Prediction], benchmark: Benchmark
-) -> None:
+def write_parsed(path: Path, predictions: Iterable[Prediction], parsed: ParsedReplies, benchmark: Benchmark) -> None:
     """Writes parsed.jsonl: one line per prediction, in their order, with the true answer and one field per parser.
 
     If an answer waits for a judge, its line also has the field "unscored" with the names of the parsers concerned.
+
+    Args:
+        parsed: What `parse_all` returns for these predictions.
     """
-    by_id = index(questions)
+    every = next(iter(parsed["image"].values()))
+    places = {row.question.id: place for place, row in enumerate(every)}
 
     def line(prediction: Prediction) -> bytes:
-        question = question_of(prediction, by_id)
-        read = parse(question, prediction, benchmark)
-        row = {**prediction.key._asdict(), "answer": question.answer, **read}
+        key, place = prediction.key, places[prediction.key.question_id]
+        question = every[place].question
+        if key.reading == "generation":
+            rows = {name: parsed[key.condition][name][place] for name in benchmark.parsers}
+            read = {name: _reply_with(key, row).parsed for name, row in rows.items()}
+        else:
+            read = parse(question, prediction, benchmark)
+        row = {**key._asdict(), "answer": question.answer, **read}
         waits = [name for name, said in read.items() if said is None and needs_judge(question, prediction, benchmark)]
         if waits:
             row[UNSCORED] = waits
         return json.dumps(row).encode("ascii") + b"\n"
 
-    replace_file(path, [line(prediction) for prediction in predictions])
+    replace_file(path, map(line, predictions))
+
+
+def _reply_with(key: PredictionKey, row: ParsedReply) -> ParsedReply:
+    """Returns the reply of the pass with this key."""
+    if not row.later:
+        return row
+    return next(each for each in (row, *row.later) if each.prediction is not None and each.prediction.key == key)
 
 
 def index(questions: Iterable[Question]) -> dict[str, Question]:

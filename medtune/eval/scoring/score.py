@@ -6,21 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import numpy as np
+
 from medtune.data.catalog import nearest
 from medtune.data.grouping import grouped
 from medtune.data.types import FOLD, Condition, Prediction, Question, Reading
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.evidence import Evidence
+from medtune.eval.evidence import Evidence, ParsedReplies
 from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
 from medtune.eval.results.phase_schema import ConfidenceBin, Level, Measured, Phase, Reliability
+from medtune.eval.rows import Rows, as_rows
 from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
-from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, reads_replies_alone
+from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, is_waiting, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Cell, Table, finite_number, finite_table
+from medtune.eval.statistics import Floats, Numbers
 from medtune.eval.statistics.calibration import (
     NUM_BINS,
     brier_score,
@@ -125,6 +129,7 @@ def score_phase(
     text_model: BertModel | None = None,
     unlike_published: str = "",
     before: float | None = None,
+    parsed: ParsedReplies | None = None,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
 
@@ -135,13 +140,15 @@ def score_phase(
             condition "image", else the benchmark's first.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
+        parsed: What `parse_all` returns for these predictions, where it is known already.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    replies, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
+    replies = parse_all(questions, predictions, benchmark) if parsed is None else parsed
+    refusals = count_refusals(predictions)
     parser = _parser(parser, replies["image"], benchmark)
-    metric = benchmark.primary_metric
-    rows = counted(replies["image"][parser], metric).about
+    metric, every = benchmark.primary_metric, as_rows(replies["image"][parser])
+    rows = counted(every, metric).about
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     learnt = train.answers if isinstance(train, TrainSplit) else train_answers(train)
@@ -151,39 +158,43 @@ def score_phase(
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     passes = metric.by_pass(rows)
 
-    def level(numbers: Sequence[int]) -> Level:
-        chosen = [rows[number] for number in numbers]
-        found = baselines.of(numbers)
+    def level(numbers: Numbers) -> Level:
+        chosen, found = rows.part(numbers), baselines.of(numbers)
         for condition in _BLIND:
-            seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
-            is_seen = any(unseeing[condition][number].is_answered for number in seen)
+            seen = np.array([], dtype=np.intp)
+            if condition in measured:
+                seen = numbers[unseeing[condition].part(numbers).column(is_waiting) == 0]
+            is_seen = any(row.is_answered for row in unseeing[condition].part(seen))
             found[condition] = measured[condition].part(seen).value() if is_seen else None
+        missing = chosen.column(_num_missing)
         return Level(
             **vars(score_rows(chosen, metric, passes=[each.part(numbers) for each in passes])),
-            unanswered=sum(reply.prediction is None for row in chosen for reply in row.passes),
+            unanswered=int(missing.sum()),
             baselines={name: finite_number(found[name]) for name in BASELINES},
-            partly_answered=sum(
-                row.is_answered and any(reply.prediction is None for reply in row.passes) for row in chosen
-            ),
+            partly_answered=int(np.sum((missing > 0) & (missing < chosen.column(_num_passes)))),
         )
 
     metrics = benchmark.metrics if text_model is None else {**benchmark.metrics, BERTSCORE: mean_f1(text_model)}
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     alone = {name: reads_replies_alone(name, questions, predictions, benchmark.parsers) for name in benchmark.parsers}
-    _, *others = parts(replies["image"][parser], benchmark)
+    _, *others = parts(every, benchmark)
     tables = mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()])
     classes = classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
-        overall=level(range(len(rows))),
+        overall=level(np.arange(len(rows))),
         by={
-            facet: {name: level(numbers) for name, numbers in _numbers(rows, facet).items()}
+            facet: {name: level(numbers) for name, numbers in numbers_by_level(rows, facet).items()}
             for facet in benchmark.facets_of(row.question for row in rows)
         },
         metrics={
             condition: {
-                name: _every_metric(parsed, metrics, replies_alone=name != parser and alone.get(name, False))
+                name: _every_metric(
+                    every if condition == "image" and name == parser else as_rows(parsed),
+                    metrics,
+                    replies_alone=name != parser and alone.get(name, False),
+                )
                 for name, parsed in parsers.items()
             }
             for condition, parsers in replies.items()
@@ -276,16 +287,17 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
     found, repeats = counted(rows, metric), num_passes(rows)
-    unscored, places = found.why.count(WAITS), found.places
-    if not places:
+    unscored, places = len(found.left_out(WAITS)), found.places
+    if not places.size:
         return Measured(n=0, unparsable=0, unscored=unscored, repeats=repeats)
-    if len(places) < len(rows):
-        rows, passes = [rows[place] for place in places], [each.part(places) for each in passes]
+    if places.size < len(rows):
+        passes = [each.part(places) for each in passes]
+    rows = found.rows
     passes = passes or metric.by_pass(rows)
     statistic = mean_over_passes(passes)
     value, ci95 = statistic.value(), None
     if math.isfinite(value):
-        right, patients = correctness(rows), [row.question.patient_id for row in rows]
+        right, patients = correctness(rows), rows.codes(patient_of)
         interval = over_folds(
             lambda clusters: statistic_interval(statistic, clusters, right=right, bounds=metric.bounds),
             patients,
@@ -296,7 +308,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
         value=finite_number(value),
         n=len(rows),
         ci95=ci95,
-        unparsable=sum(reply.prediction is not None and reply.parsed is None for row in rows for reply in row.passes),
+        unparsable=int(rows.column(_num_unread).sum()),
         unscored=unscored,
         repeats=repeats,
         repeat_sd=sd_of_passes([each.value() for each in passes]),
@@ -304,13 +316,14 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
 
 
 def _every_metric(
-    rows: Sequence[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool
+    rows: Rows[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool
 ) -> dict[str, Measured]:
     found = {name: counted(rows, metric, replies_alone=replies_alone) for name, metric in metrics.items()}
     defined = [
         name
         for name, each in found.items()
-        if each.about and metrics[name].is_defined_on([row.question for row in each.asked])
+        if each.about
+        and (not metrics[name].is_composite or metrics[name].is_defined_on([row.question for row in each.asked]))
     ]
     return {name: score_rows(found[name].about, metrics[name]) for name in defined}
 
@@ -330,23 +343,53 @@ def parts(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[s
 
 def folds_of(rows: Sequence[ParsedReply]) -> list[str]:
     """Returns the fold of each question in a whole cross-validation; empty where there was none."""
-    return [row.question.facets[FOLD] for row in rows if FOLD in row.question.facets]
+    rows = as_rows(rows)
+    return [row.question.facets[FOLD] for row in rows.where(rows.column(_is_in_fold) > 0)]
 
 
-def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
+def correctness(rows: Sequence[ParsedReply]) -> Floats | None:
     """Returns the share of right answers to each question; None if some answers are not simply right or wrong."""
-    if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
-        return None
-    return [row.share_right for row in rows]
+    rows = as_rows(rows)
+    return rows.column(share_right) if rows.column(_is_simple).all() else None
 
 
 def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:
-    return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
+    return {name: [rows[number] for number in numbers] for name, numbers in numbers_by_level(rows, facet).items()}
 
 
-def _numbers(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[int]]:
-    having = (number for number, row in enumerate(rows) if facet in row.question.facets)
-    return grouped(having, lambda number: rows[number].question.facets[facet])
+def numbers_by_level(rows: Sequence[ParsedReply], facet: str) -> dict[str, Numbers]:
+    """Returns the numbers of the rows of each level of a facet."""
+    having = ((number, row.question.facets) for number, row in enumerate(rows) if facet in row.question.facets)
+    found = grouped(having, lambda each: each[1][facet])
+    return {name: np.array([number for number, _ in each], dtype=np.intp) for name, each in found.items()}
+
+
+def patient_of(row: ParsedReply) -> str:
+    return row.question.patient_id
+
+
+def share_right(row: ParsedReply) -> float:
+    return row.share_right
+
+
+def _is_simple(row: ParsedReply) -> bool:
+    return row.question.answer_kind in ("choice", "yes_no")
+
+
+def _is_in_fold(row: ParsedReply) -> bool:
+    return FOLD in row.question.facets
+
+
+def _num_passes(row: ParsedReply) -> int:
+    return 1 + len(row.later)
+
+
+def _num_missing(row: ParsedReply) -> int:
+    return sum(reply.prediction is None for reply in (row, *row.later))
+
+
+def _num_unread(row: ParsedReply) -> int:
+    return sum(reply.prediction is not None and reply.parsed is None for reply in (row, *row.later))
 
 
 def _parser(wanted: str | None, parsed: Mapping[str, Sequence[ParsedReply]], benchmark: Benchmark) -> str:

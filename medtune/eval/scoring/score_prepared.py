@@ -9,6 +9,7 @@ from medtune.data.types import Prediction, Question
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
+from medtune.eval.evidence import ParsedReplies
 from medtune.eval.learnt import NOT_TRAINED, SeenBefore
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.eval.scoring.bertscore import BertModel
@@ -32,6 +33,7 @@ def score_prepared(
     parser: str | None = None,
     text_model: BertModel | None = None,
     seen: SeenBefore = NOT_TRAINED,
+    parsed: ParsedReplies | None = None,
 ) -> ScoredPredictions:
     """Returns the scores of predictions, with the train split's answers as baselines."""
     if any(prediction.prompt_hash is None for prediction in predictions):
@@ -54,5 +56,6 @@ def score_prepared(
         parser=parser,
         text_model=text_model,
         unlike_published=why_unlike_published(label, benchmark, asked, parser=parser),
+        parsed=parsed,
     )
     return ScoredPredictions(scores, label, benchmark)

@@ -12,11 +12,13 @@ _SEED = 0
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
+Clusters = Sequence[str] | Numbers
+"""The cluster of each question, by its name or by any number."""
 
 
-def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Numbers:
+def cluster_codes(clusters: Clusters, *columns: Sequence[float] | Floats | None) -> Numbers:
     """Returns each question's cluster as a number from 0 in order of appearance; checks that columns lie in [0, 1]."""
-    if not clusters:
+    if not len(clusters):
         raise ValueError("an interval needs at least one question, got none")
     for column in columns:
         if column is None:
@@ -25,8 +27,14 @@ def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> 
             raise ValueError(f"wanted one value per question, got {len(column)} values for {len(clusters)} clusters")
         if not np.all((np.asarray(column) >= 0) & (np.asarray(column) <= 1)):
             raise ValueError("wanted values within [0, 1] (1 right, 0 wrong), got others")
-    order: dict[str, int] = {}
-    return np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.intp)
+    if not isinstance(clusters, np.ndarray):
+        order: dict[str, int] = {}
+        return np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.intp)
+    first = np.full(int(clusters.max()) + 1, clusters.size)
+    np.minimum.at(first, clusters, np.arange(clusters.size))
+    place = np.empty_like(first)
+    place[np.argsort(first, kind="stable")] = np.arange(first.size)
+    return place[clusters]
 
 
 def check_codes(codes: Numbers, num_rows: int) -> None:

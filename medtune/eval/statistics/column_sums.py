@@ -164,7 +164,7 @@ class Sums:
         order = np.argsort(self.columns, kind="stable")
         ends = np.searchsorted(self.columns[order], np.arange(1, self.width))
         # Fractions are added exactly, because the last digit would otherwise depend on the order of the rows.
-        return np.array([math.fsum(part) for part in np.split(self.values[order], ends)])
+        return np.array([math.fsum(part.tolist()) for part in np.split(self.values[order], ends)])
 
 
 def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from medtune.data.types import Interval
-from medtune.eval.statistics import Floats, Numbers, cluster_codes
+from medtune.eval.statistics import Clusters, Floats, Numbers, cluster_codes
 from medtune.eval.statistics.column_sums import Statistic, mean_of
 from medtune.eval.statistics.spread import Spread, Term, spread
 
@@ -184,7 +184,7 @@ class SecondPart:
     freedom: float
 
 
-def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
+def mean_interval(values: Sequence[float], clusters: Clusters) -> Interval:
     """Returns the 95 % interval of a mean of clustered values, one per question, each within [0, 1].
 
     >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
@@ -195,7 +195,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
 
 
 def statistic_interval(
-    statistic: Statistic, clusters: Sequence[str], *, right: Sequence[float] | None, bounds: Interval = SHARE
+    statistic: Statistic, clusters: Clusters, *, right: Sequence[float] | Floats | None, bounds: Interval = SHARE
 ) -> Interval:
     """Returns the 95 % interval of any statistic of clustered questions that changes little with a single row.
 
@@ -207,7 +207,7 @@ def statistic_interval(
 
 
 def statistic_limits(
-    statistic: Statistic, clusters: Sequence[str], *, right: Sequence[float] | None, bounds: Interval = SHARE
+    statistic: Statistic, clusters: Clusters, *, right: Sequence[float] | Floats | None, bounds: Interval = SHARE
 ) -> Limits:
     """Returns the interval of `statistic_interval` with what it was made of."""
     codes = cluster_codes(clusters, right)
@@ -229,7 +229,7 @@ def statistic_limits(
     return Limits(Interval(bounds.low + span * low, bounds.low + span * high), n, used)
 
 
-def over_folds(of: Callable[[Sequence[str]], Interval], clusters: Sequence[str], folds: Sequence[str]) -> Interval:
+def over_folds(of: Callable[[Clusters], Interval], clusters: Clusters, folds: Sequence[str]) -> Interval:
     """Returns the wider of the intervals with patients and with folds as clusters; that of patients without folds.
 
     The models of a cross-validation differ, which patients do not show: answers of one fold come from one model. With
@@ -249,7 +249,7 @@ def over_folds(of: Callable[[Sequence[str]], Interval], clusters: Sequence[str],
     return Interval(min(by_patient.low, by_fold.low), max(by_patient.high, by_fold.high))
 
 
-def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval:
+def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Clusters) -> Interval:
     """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters."""
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
@@ -257,9 +257,9 @@ def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Seq
 def statistic_gain_interval(
     before: Statistic,
     after: Statistic,
-    clusters: Sequence[str],
+    clusters: Clusters,
     *,
-    right: tuple[Sequence[float], Sequence[float]] | None,
+    right: tuple[Sequence[float] | Floats, Sequence[float] | Floats] | None,
     bounds: Interval = SHARE,
 ) -> Interval:
     """Returns the 95 % interval of the difference after - before, paired by question.
@@ -272,9 +272,9 @@ def statistic_gain_interval(
 def statistic_gain_limits(
     before: Statistic,
     after: Statistic,
-    clusters: Sequence[str],
+    clusters: Clusters,
     *,
-    right: tuple[Sequence[float], Sequence[float]] | None,
+    right: tuple[Sequence[float] | Floats, Sequence[float] | Floats] | None,
     bounds: Interval = SHARE,
 ) -> Limits:
     """Returns the interval of `statistic_gain_interval` with what it was made of."""

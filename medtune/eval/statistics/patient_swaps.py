@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.eval.statistics import Floats, Numbers, cluster_codes, num_clusters
+from medtune.eval.statistics import Clusters, Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.column_sums import Statistic, Sums
 
 MAX_ARRANGEMENTS = 2**16
@@ -41,12 +41,12 @@ class SwapTest:
     is_exact: bool  # Whether these are all.
 
 
-def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> float:
+def patient_p(both: Statistic, patients: Clusters, *, seed: int = 0) -> float:
     """Returns the two-sided p value of `patient_test`."""
     return patient_test(both, patients, seed=seed).p
 
 
-def patient_test(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> SwapTest:
+def patient_test(both: Statistic, patients: Clusters, *, seed: int = 0) -> SwapTest:
     """Tests the difference after - before by swapping the two for whole patients.
 
     Under the null hypothesis it does not matter which of a patient's two sets of answers is called "before", however

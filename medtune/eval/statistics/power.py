@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medtune.eval.statistics import Floats
+
 
 @dataclass(frozen=True, slots=True)
 class PowerPlan:
@@ -109,7 +111,9 @@ def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
     return max(0.0, (between - within) / total) if total else 0.0
 
 
-def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequence[str], *, gain: float) -> PowerPlan:
+def plan_from(
+    before: Sequence[float] | Floats, after: Sequence[float] | Floats, clusters: Sequence[str], *, gain: float
+) -> PowerPlan:
     """Returns a plan for another gain, with assumptions that are estimated from two answered phases.
 
     If the gain is smaller by some percentage points, the share of changed answers is smaller by as many points, and all

@@ -1,8 +1,9 @@
 """Measures of cells, made from metrics, and the uncertainty of printed cells."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from medtune.data.types import Condition, Interval, Question
 from medtune.eval.metric import Metric, ParsedReply, every_question
@@ -14,18 +15,26 @@ from medtune.eval.studies.published import Answers, CellValue, Measure, Phase, P
 _ROUNDING = 1e-9
 
 
+class QuestionPart(NamedTuple):
+    """The questions for which a function gives one of some values, such as those of a subtype."""
+
+    of: Callable[[Question], Hashable]
+    values: Collection[Hashable]
+
+
 def of_metric(
     metric: Metric,
     phase: Phase,
     *,
     covers: Callable[[Question], bool] = every_question,
+    part: QuestionPart | None = None,
     condition: Condition = "image",
     scale: float = 1.0,
 ) -> Measure:
     """Returns the measure that is a metric on some of the questions; `scale` is 100 for a percentage."""
 
     def measure(answers: Answers) -> CellValue | None:
-        rows = covered(answers, phase, condition, lambda each: metric.covers(each) and covers(each))
+        rows = covered(answers, phase, condition, lambda each: metric.covers(each) and covers(each), part)
         if not rows or not metric.is_defined_on([row.question for row in rows]):
             return None
         value = metric.value(rows)
@@ -137,7 +146,11 @@ def counted(chosen: Callable[[Answers], Sequence[tuple[bool, str]]]) -> Measure:
 
 
 def covered(
-    answers: Answers, phase: Phase, condition: Condition, covers: Callable[[Question], bool]
+    answers: Answers,
+    phase: Phase,
+    condition: Condition,
+    covers: Callable[[Question], bool],
+    part: QuestionPart | None = None,
 ) -> list[ParsedReply]:
     """Returns the scored rows of a phase under a condition that are about some questions; [] where nothing was asked.
 
@@ -145,7 +158,9 @@ def covered(
     """
     if phase not in answers:
         return []
-    rows = [row for row in answers[phase].rows(condition) if covers(row.question)]
+    found = answers[phase]
+    asked = found.rows(condition) if part is None else found.part(condition, *part)
+    rows = [row for row in asked if covers(row.question)]
     return [row for row in rows if not row.unscored] if any(row.is_answered for row in rows) else []
 
 

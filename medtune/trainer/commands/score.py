@@ -21,7 +21,7 @@ from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.schema import FileRows
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.bertscore import named_model
-from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import Commands, add_split, facet_value
@@ -210,11 +210,14 @@ def score_file(
     given = given_predictions(predictions, asked, prepared, benchmark)
     found = given.predictions
     text_model = named_model(bertscore) if bertscore else None
-    scores, label, benchmark = score_prepared(prepared, asked, found, benchmark, parser=parser, text_model=text_model)
+    parsed = parse_all(asked, found, benchmark)
+    scores, label, benchmark = score_prepared(
+        prepared, asked, found, benchmark, parser=parser, text_model=text_model, parsed=parsed
+    )
     first = predictions[0]
     folder = out or (first if first.is_dir() else first.parent)
     folder.mkdir(parents=True, exist_ok=True)
-    write_parsed(folder / "parsed.jsonl", asked, found, benchmark)
+    write_parsed(folder / "parsed.jsonl", found, parsed, benchmark)
     write_document(folder / "scores.json", scores_file(scores, label, rows=given.rows))
     print(gain_table({first.stem: scores}, None, benchmark, label=label))
     matched = write_matched(folder, given)

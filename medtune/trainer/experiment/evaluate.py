@@ -25,7 +25,7 @@ from medtune.eval.predictions.files import MERGED
 from medtune.eval.results.build import NOTHING, RunFacts, gain_table, results_file, scores_file
 from medtune.eval.results.schema import ProtocolFacts, RunHistory
 from medtune.eval.results.typed_json import write_document
-from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.standing import why_unlike_published
 from medtune.models.answering import LocalAnswerer
@@ -233,6 +233,7 @@ def score_answers(
         return told
     # If a judge has given verdicts on answers of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
+    parsed = parse_all(questions, predictions, experiment.benchmark)
     scores = score_phase(
         questions,
         predictions,
@@ -242,8 +243,9 @@ def score_answers(
         unlike_published=departure(experiment, questions),
         before=None if before is None else before.overall.number,
         text_model=text_model_at(experiment.recipe.eval, phase),
+        parsed=parsed,
     )
-    write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
+    write_parsed(out_dir / "parsed.jsonl", predictions, parsed, experiment.benchmark)
     write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
     told_by_first(scores)
     return scores

@@ -23,7 +23,7 @@ from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.build import gain_table, results_file, scores_file
 from medtune.eval.results.gain_schema import Changed
 from medtune.eval.results.typed_json import json_bytes, write_document
-from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, parse_replies, write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.cli import main
@@ -72,7 +72,7 @@ def repeated_run(run: Path, data: Path) -> Path:
             for number, each in enumerate(asked)
         ]
         (run / name / "predictions.jsonl").write_bytes(b"".join(map(format_line, said)))
-        write_parsed(run / name / "parsed.jsonl", asked, said, BUSI)
+        write_parsed(run / name / "parsed.jsonl", said, parse_all(asked, said, BUSI), BUSI)
         phases[name] = score_phase(asked, said, BUSI, train=train)
     gain = gain_between(phases["zero_shot"], phases["final"], BUSI)
     facts = run_facts(LABEL, data_hash=prepared.data_hash)

@@ -19,7 +19,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import format_line
 from medtune.eval.results.build import results_file, scores_file
 from medtune.eval.results.typed_json import write_document
-from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answers import likelihood, wrong
 from tests.eval.run_facts import run_facts
@@ -81,7 +81,7 @@ def write_stage(
     folder = run / name
     folder.mkdir(parents=True)
     (folder / "predictions.jsonl").write_bytes(b"".join(map(format_line, answers)))
-    write_parsed(folder / "parsed.jsonl", asked, answers, BUSI)
+    write_parsed(folder / "parsed.jsonl", answers, parse_all(asked, answers, BUSI), BUSI)
     scores = score_phase(asked, answers, BUSI, train=train)
     write_document(folder / "scores.json", scores_file(scores, LABEL))
     return scores

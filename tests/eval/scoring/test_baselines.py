@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from medtune.data.types import Question
@@ -25,7 +26,7 @@ TRAIN = [
 
 
 def baselines(questions: list[Question], train: TrainAnswers | None, metric: Metric) -> dict[str, float | None]:
-    return blind(questions, train, metric).of(range(len(questions)))
+    return blind(questions, train, metric).of(np.arange(len(questions)))
 
 
 def test_baselines_worked_out_by_hand() -> None:

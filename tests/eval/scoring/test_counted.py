@@ -33,13 +33,13 @@ def test_every_question_counts_or_has_a_reason(metric: Metric, replies_alone: bo
     found = counted(ROWS, metric, replies_alone=replies_alone)
     assert list(found.why) == why
     assert (
-        found.rows
+        list(found.rows)
         == [ROWS[place] for place in found.places]
         == [row for row, each in zip(ROWS, why, strict=True) if not each]
     )
-    assert found.about == [row for row, each in zip(ROWS, why, strict=True) if each in (None, WAITS)]
-    assert found.asked == [row for row, each in zip(ROWS, why, strict=True) if each != NO_REPLY_ASKED]
-    assert found.left_out(WAITS) == [row for row, each in zip(ROWS, why, strict=True) if each == WAITS]
+    assert list(found.about) == [row for row, each in zip(ROWS, why, strict=True) if each in (None, WAITS)]
+    assert list(found.asked) == [row for row, each in zip(ROWS, why, strict=True) if each != NO_REPLY_ASKED]
+    assert list(found.left_out(WAITS)) == [row for row, each in zip(ROWS, why, strict=True) if each == WAITS]
 
 
 def test_a_score_counts_what_the_function_says_whatever_rows_it_is_given() -> None:

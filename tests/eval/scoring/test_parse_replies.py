@@ -6,7 +6,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, parse_replies, write_parsed
 from tests.eval.answers import generated
 
 BUSI = find_benchmark("busi")
@@ -90,7 +90,8 @@ def test_judge_refuses_two_questions_of_one_id() -> None:
 
 def test_write_parsed_has_a_column_per_parser(tmp_path: Path) -> None:
     path = tmp_path / "parsed.jsonl"
-    write_parsed(path, ASKED, [said("q1", "Malignant"), scored("q0", (-1.0, -2.0, -3.0), (1, 1, 1))], BUSI)
+    predictions = [said("q1", "Malignant"), scored("q0", (-1.0, -2.0, -3.0), (1, 1, 1))]
+    write_parsed(path, predictions, parse_all(ASKED, predictions, BUSI), BUSI)
     first, second = (json.loads(line) for line in path.read_text("utf-8").splitlines())
     assert first["question_id"] == "q1"
     assert (first["answer"], first["robust"], first["strict"]) == ("malignant", "malignant", None)

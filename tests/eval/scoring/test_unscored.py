@@ -15,7 +15,7 @@ from medtune.eval.metric import ParsedReply, scored_everywhere
 from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.gain_schema import Changed
 from medtune.eval.results.typed_json import json_bytes
-from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
 from tests.eval.answers import generated
@@ -152,7 +152,8 @@ def test_sides_keep_their_order_and_lose_the_same_questions() -> None:
 
 def test_parsed_file_names_the_parsers_that_wait(tmp_path: Path) -> None:
     said: tuple[Said, ...] = (True, "waits", "")
-    write_parsed(tmp_path / "parsed.jsonl", asked(said), predicted(said), M3D)
+    parsed = parse_all(asked(said), predicted(said), M3D)
+    write_parsed(tmp_path / "parsed.jsonl", predicted(said), parsed, M3D)
     lines = [json.loads(line) for line in (tmp_path / "parsed.jsonl").read_text().splitlines()]
     assert [line.get("unscored") for line in lines] == [None, ["robust", "official"], None]
 

@@ -125,7 +125,7 @@ def test_a_changed_training_set_of_a_mixture_is_refused(
 
 def test_edited_tables_are_refused_though_the_manifest_says_the_same(begun: tuple[Path, Path], refused: Told) -> None:
     root, out = begun
-    questions = list(read_questions(map_table(root / "questions.arrow")))
+    questions = list(read_questions([map_table(root / "questions.arrow")]))
     questions[0] = replace(questions[0], answer=questions[1].answer, text="another question")
     manifest = read_manifest(root)
     write_tables(root, questions, list(read_media(map_table(root / "media.arrow"))))

@@ -207,6 +207,8 @@ def worded(text: str, options: tuple[str, ...], *, beside_another: bool = False)
 def _worded(text: str, options: tuple[str, ...], beside_another: bool) -> frozenset[str] | None:
     told, denied, described = set[int](), set[int](), set[int]()
     said = _with_places(text, options)
+    if not _PLACE.search(said):
+        return None
     said = _DENIED_OF_PART.sub(lambda found: " " if _denies(found["no"], options) else found[0], said)
     said = _LATTER.sub(lambda found: f" {found['last' if found['which'] in ('latter', 'second') else 'first']} ", said)
     said = _WITHOUT.sub(r"\1", _without_asides(said))
