@@ -41,7 +41,7 @@ GENERIC_QUICK, GENERIC_SLOW = (
     ("deepseek_vl", "minicpm_v", "mistral3", "smolvlm"),
 )
 """Short convolutions, tiles, a table of visual words; answers as text, media that are not joined, rows of patches."""
-RELATIVES = ("glm46v", "glm4v_moe", "internvl35", "qwen3_vl_moe")
+RELATIVES = ("glm46v", "glm4v_moe", "internvl35", "qwen3_5_moe", "qwen3_vl_moe")
 """They are read by the family of a twin that is quick, whose towers and ids they share; only `make soak` has them."""
 PLAIN = tuple(name for name in CHECKPOINTS if name not in {*BUILDERS, *MORE, *RELATIVES} or name in GENERIC_QUICK)
 SIZES = ((90, 60), (33, 200), (1, 1), (56, 56))
