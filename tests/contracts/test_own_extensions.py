@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers.utils import logging as transformers_logging
 
 import medtune
@@ -30,8 +28,7 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.contracts import Check, contract_of, of_data, of_models
 from medtune.trainer.contracts.of_data import SOURCES, Example, holds_name, opened_source
 from medtune.trainer.contracts.of_models import TWIN, OpenedFamily, other_tensors
-from medtune.trainer.contracts.of_recipes import METRICS, OPTIONS, out_of_range, reply
-from medtune.trainer.recipe.read import find_recipe
+from medtune.trainer.recipe.read import find_recipe, read_recipe
 from tests.examples import OF_SOURCES
 from tests.soak import in_suites
 
@@ -42,12 +39,11 @@ IN_PARTS = (catalog.SOURCES, FAMILIES)
 MEDTUNE = Path(medtune.__file__).parent
 ALL = catalog.names(catalog.MODELS)
 NAMES = [name for name in ALL if isinstance(any_entry(name), ZooEntry)]
-ROWS = st.lists(
-    st.tuples(st.sampled_from(OPTIONS), st.sampled_from([*OPTIONS, None]), st.booleans()), min_size=1, max_size=20
-)
 
 
 EXTENSIONS = [(kind, name) for kind in catalog.KINDS.values() if kind not in IN_PARTS for name in catalog.names(kind)]
+IN_RECIPES = {read_recipe(name).model.name for name in catalog.names(catalog.RECIPES)}
+"""The contract of a recipe makes and adapts the skeleton of its model, so that the slow suite does it once."""
 
 
 def in_full_size(kind: Kind, name: str) -> bool:
@@ -57,13 +53,28 @@ def in_full_size(kind: Kind, name: str) -> bool:
     return kind is catalog.RECIPES and not name.startswith(("nano", "pocket"))
 
 
+def is_made_elsewhere(kind: Kind, name: str) -> bool:
+    """Returns whether a recipe's contract makes the same skeleton, or that of the model which sees the whole scan."""
+    return kind is catalog.MODELS and not name.startswith(TWIN) and (name in IN_RECIPES or name.startswith("nn_"))
+
+
+SLOW = [each for each in EXTENSIONS if not is_made_elsewhere(*each)]
+PLAIN = [each for each in SLOW if not in_full_size(*each)]
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
-    in_suites(EXTENSIONS, plain=[each for each in EXTENSIONS if not in_full_size(*each)], slow=EXTENSIONS),
+    in_suites(EXTENSIONS, plain=PLAIN, slow=SLOW),
     ids=lambda each: each.name if isinstance(each, Kind) else each,
 )
 def test_extension_keeps_its_contract(kind: Kind, name: str) -> None:
     assert list(contract_of(kind)(name)) == []
+
+
+def test_every_model_says_what_it_is() -> None:
+    for name in ALL:
+        with of_models.MODELS.opened(name) as found:
+            assert list(of_models.it_says_what_it_is(found)) == [], name
 
 
 @pytest.mark.parametrize("name", catalog.names(FAMILIES))
@@ -163,14 +174,6 @@ def test_what_is_wrong_is_found(check: Check[Benchmark], changed: dict[str, Any]
 def test_unknown_benchmark_offers_the_nearest() -> None:
     with pytest.raises(ValueError, match="Did you mean 'busi'"):
         find_benchmark("bussi")
-
-
-@pytest.mark.parametrize("name", catalog.names(catalog.METRICS))
-@settings(deadline=None)
-@given(rows=ROWS)
-def test_value_stays_in_its_range(name: str, rows: list[tuple[str, str | None, bool]]) -> None:
-    with METRICS.opened(name) as found:
-        assert list(out_of_range(found.metric, [reply(number, *each) for number, each in enumerate(rows)])) == []
 
 
 def _keeps_the_protocol(model: VisionLanguageModel | TransformersVlm) -> Model:

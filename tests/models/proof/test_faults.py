@@ -46,13 +46,13 @@ def conversations(refs: list[MediaRef]) -> list[AskedQuestion]:
     first, later = f"{MEDIA_MARK}Which kind is it?", f"{MEDIA_MARK}And this one?"
     asked = Question("later", "later", later, WORDS, WORDS[0], "choice", "p", turns=(Turn(first, "Tissue."),))
     found = [AskedQuestion(asked, tuple(refs[:2]), Prompt(later, WORDS, WORDS[0]))]
-    for number, media in enumerate([tuple(refs[:2]), tuple(refs[1::-1]), (refs[0],), ()]):
+    shown = (tuple(refs[:2]), tuple(refs[1::-1]), (refs[0],), ())
+    for number, has_turn in ((0, False), (1, False), (1, True), (2, True), (3, False)):
         between = f"Is {MEDIA_MARK} older than {MEDIA_MARK}?" if number == 1 else "What do they show?"
-        for turns in ((), (Turn(between, "Tissue."),)):
-            text = between if number == 1 and not turns else f"Which kind of tissue is in place {number}?"
-            name, right = f"q{number}-{len(turns)}", WORDS[number % 3]
-            question = Question(name, f"m{number}", text, WORDS, right, "choice", "p", turns=turns)
-            found.append(AskedQuestion(question, media, Prompt(text, WORDS, right)))
+        text = between if number == 1 and not has_turn else f"Which kind of tissue is in place {number}?"
+        turns, right = (Turn(between, "Tissue."),) * has_turn, WORDS[number % 3]
+        question = Question(f"q{number}-{len(turns)}", f"m{number}", text, WORDS, right, "choice", "p", turns=turns)
+        found.append(AskedQuestion(question, shown[number], Prompt(text, WORDS, right)))
     return found
 
 

@@ -136,8 +136,8 @@ def features_of_first(rank: int, world_size: int, pixels: NDArray[np.float32]) -
     return None if found is None else found.numpy()
 
 
-SLOW = ("nano_mllama", "nano_m3d_phi3")
-"""An image beside the row, and volumes. Media that are read ahead and drawn replies are the plain suite's."""
+SLOW = ("nano_mllama",)
+"""An image beside the row. Media that are read ahead and drawn replies are the plain suite's."""
 EVERY = in_suites(EVERY_TWIN, slow=SLOW)
 
 

@@ -10,7 +10,7 @@ from medtune.models.contract import PARTS, Assembled, Model, parameters_of_parts
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import TWINS, each_twin, expanded, fresh, logprobs, seen
+from tests.models.twins import TWINS, each_twin, expanded, fresh, kinds_then_all, logprobs, seen
 
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 
@@ -38,7 +38,7 @@ def test_lora_reaches_the_layers_of_the_language_model_and_nothing_else(name: st
     assert not _tensor(seen(assembled, name, 0)).requires_grad, "a frozen tower and projector build no graph"
 
 
-@each_twin
+@kinds_then_all
 @pytest.mark.parametrize("part", ["vision", "projector"])
 def test_lora_of_the_tower_or_of_the_projector_leaves_the_other_out(name: str, part: str) -> None:
     tuning = Tuning(LORA, FROZEN, FROZEN) if part == "vision" else Tuning(FROZEN, LORA, FROZEN)
@@ -115,7 +115,7 @@ def test_weights_of_another_model_are_refused(name: str, tmp_path: Path) -> None
         load_trained(model, path)
 
 
-@each_twin
+@kinds_then_all
 def test_parts_that_do_not_learn_stay_in_evaluation_mode(name: str) -> None:
     _, model = _tuned(name, Tuning(FROZEN, FULL, FROZEN))
     modes = {part: model.get_submodule(model.part_roots[part][0]).training for part in PARTS}

@@ -35,6 +35,7 @@ from medtune.models.weights.loading_options import CODES, Loading
 from medtune.models.zoo.nano_volumes import RADFM_RESAMPLER, m3d_parts
 from tests.data.media.volumes.synthetic_volumes import nifti, scan
 from tests.models.twins import MODELS, OF_VOLUMES, fresh
+from tests.soak import in_suites
 
 TWIN = "nano_ct_chat"
 # The volume has a tenth of the voxels of the release's.
@@ -221,6 +222,8 @@ def test_the_twins_take_codes_by_name_and_nothing_else(name: str) -> None:
 
 TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
 """Those that look at the whole scan."""
+ON_A_REAL_SCAN = ("nano_m3d_phi3", "nano_ct_chat")
+"""Pixels and codes; the simulated scans of the plain suite go through all."""
 
 
 @pytest.fixture(scope="session")
@@ -249,8 +252,7 @@ def other(volume: Volume) -> Volume:
     return Volume(hu_IJK, volume.spacing_mm, volume.orientation)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", in_suites(TWINS, slow=ON_A_REAL_SCAN))
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
     assembled = fresh(name)
     model, transform = own_model(assembled), assembled.transform
@@ -355,8 +357,7 @@ def test_organs_and_margin_are_the_recipes_to_choose() -> None:
         assemble_model("nano_merlin", 0, loading)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", in_suites(TWINS, slow=ON_A_REAL_SCAN[:1]))
 def test_crop_of_a_real_scan_is_another_answer(name: str, real_ref: MediaRef) -> None:
     logprobs = []
     for organs in (("liver",), ("pancreas",)):

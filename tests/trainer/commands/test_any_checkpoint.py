@@ -1,6 +1,5 @@
 """Tests the commands on checkpoints without a family, which a recipe names by their folder."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +113,11 @@ def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     out = tmp_path / "export"
     assert main(["export", str(run), "--out", str(out)]) == 0
     _same_as_plain(name, out)
-    assert nano.here("eval", tmp_path / "eval", f"model.name={out}") == 0
-    again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
-    assert len(_likelihoods(again)) > 9
-    assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
 
 
-@pytest.mark.parametrize("command", in_suites(COMMANDS, slow=("train",)))
+# What `validate` refuses is above, and what a run of a family does without a proof in tests/trainer/doctor.
+@pytest.mark.soak
+@pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
     command: str, nano: Nano, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,14 +127,6 @@ def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
     assert "the run stops here" in capsys.readouterr().out
     assert not (tmp_path / "run" / "zero_shot").exists()
     assert not list((tmp_path / "run").glob("checkpoints/*"))
-
-
-def _likelihoods(lines: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for line in map(json.loads, lines.splitlines()):
-        if line["condition"] == "image":
-            found |= {f"{line['question_id']} {n}": p for n, p in enumerate(line.get("option_logprobs") or ())}
-    return found
 
 
 def _same_as_plain(name: str, folder: Path) -> None:

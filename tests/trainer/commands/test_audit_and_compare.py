@@ -83,9 +83,8 @@ def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path, caps
     assert "the run has not ended" in shown(main(["audit", str(out)]))
 
 
-def test_audit_of_other_data_is_refused(nano: Nano, prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
-    out = tmp_path / "eval"
-    assert nano.here("eval", out, extra=("--limit", "3")) == 0
+def test_audit_of_other_data_is_refused(nano_run: Path, tmp_path: Path, refused: Told) -> None:
+    out = Path(shutil.copytree(nano_run, tmp_path / "run"))
     environment = json_of(out / "environment.json")
     (out / "environment.json").write_text(json.dumps({**environment, "data_hash": "0" * 64}))
     assert "holds other data" in refused(main(["audit", str(out)]))

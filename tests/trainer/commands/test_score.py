@@ -348,7 +348,8 @@ def test_a_recipe_names_the_model_of_bertscore(tmp_path: Path, monkeypatch: pyte
     prepared, run = tmp_path / "prepared", tmp_path / "run"
     given = ["--source", "u2_bench", "--from", str(tmp_path / "raw")]
     assert main(["prepare", "u2_bench", *given, "--out", str(prepared)]) == 0
-    settings = [f"data.root={prepared}", "data.benchmark=u2_bench", "eval.max_new_tokens=2", "log.wandb=disabled"]
+    settings = [f"data.root={prepared}", "data.benchmark=u2_bench", "eval.max_new_tokens=2", "log.wandb=disabled",
+                "eval.conditions=[image]"]  # fmt: skip
     command = ["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]
     assert "eval.bertscore: there is no folder /no/model" in refused(main([*command, "eval.bertscore=/no/model:6"]))
     assert main([*command, "eval.bertscore=a-model:6"]) == 0

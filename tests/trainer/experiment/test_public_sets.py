@@ -108,14 +108,18 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
     return raw
 
 
+def _mark(case: Case) -> pytest.MarkDecorator:
+    """What BUSI and the planes of the phantom hold, the benchmarks of several sets read in the slow suite."""
+    return pytest.mark.soak if case.benchmark in ("busi", "phantom_planes") else pytest.mark.slow
+
+
 @pytest.fixture(autouse=True)
 def named() -> Iterator[None]:
     with fetal_ultrasound():
         yield
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=[case.benchmark for case in CASES])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.benchmark, marks=_mark(case)) for case in CASES])
 def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, case: Case) -> None:
     raw, out, run = _laid_out(real_sets, tmp_path / "raw", case.folders), tmp_path / "prepared", tmp_path / "run"
     prepared = prepare(find_source(case.source), benchmark=case.benchmark, root=raw, out=out, fractions=TEST_ONLY)

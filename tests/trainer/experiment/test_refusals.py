@@ -144,7 +144,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("recipe", "hub_id", "gated", "parameters"),
     [
         ("llama32_11b_fetal_gauge_lora", "meta-llama/Llama-3.2-11B-Vision-Instruct", True, "10.67 billion"),
-        ("qwen25vl_7b_fetal_gauge_lora", "Qwen/Qwen2.5-VL-7B-Instruct", False, "8.29 billion"),
+        pytest.param(
+            "qwen25vl_7b_fetal_gauge_lora", "Qwen/Qwen2.5-VL-7B-Instruct", False, "8.29 billion", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_everything_missing_is_listed_at_once(

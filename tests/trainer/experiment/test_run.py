@@ -132,31 +132,21 @@ def test_final_is_what_the_best_checkpoint_answers(nano_run: Path, nano: Nano, t
     assert json_of(again / "results.json")["phases"]["final"] == final
 
 
-def test_two_runs_with_one_seed_are_bit_identical(nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
-    second = tmp_path / "second"
-    assert nano.here("run", second) == 0
-    assert curve(second, "train/loss") == curve(nano_run, "train/loss")
-    for phase in ("zero_shot", "final"):
-        one, two = (run / phase / "predictions.jsonl" for run in (nano_run, second))
-        assert one.read_bytes() == two.read_bytes()
-
-
 def test_another_seed_is_another_run(nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
     other = tmp_path / "other"
-    assert nano.here("train", other, "train.seed=1") == 0
-    assert curve(other, "train/loss") != curve(nano_run, "train/loss")
+    assert nano.here("train", other, "train.seed=1", "train.max_steps=1", "eval.val_questions=2") == 0
+    assert curve(other, "train/loss")[0] != curve(nano_run, "train/loss")[0]
 
 
 def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve) -> None:
     settings = ("train.batch_size=8", "train.clip_norm=3.5", "model.tuning.language.lora.dropout=0",
                 "train.max_steps=2", "eval.val_questions=2")  # fmt: skip
-    for micro in (8, 2, 1):
+    for micro in (8, 1):
         assert nano.here("train", tmp_path / f"{micro}", *settings, f"train.micro_batch_size={micro}") == 0
-    whole = tmp_path / "8"
-    for shared in (tmp_path / "2", tmp_path / "1"):
-        assert curve(shared, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-5)
-        assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-5)
-        assert weights_apart(whole, shared) < 1e-4
+    whole, shared = tmp_path / "8", tmp_path / "1"
+    assert curve(shared, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-5)
+    assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-5)
+    assert weights_apart(whole, shared) < 1e-4
 
 
 def test_answers_do_not_depend_on_the_batch_size(nano: Nano, tmp_path: Path) -> None:

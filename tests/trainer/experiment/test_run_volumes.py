@@ -61,7 +61,7 @@ def test_run_trains_and_reports_by_lesion_size(whole_run: Path) -> None:
     assert {"thumbnail_regression", "linear_probe"} <= {row["name"] for row in audit["rows"]}
 
 
-def test_each_volume_is_prepared_once(
+def test_each_volume_is_prepared_once_also_where_processes_read_ahead(
     whole_run: Path, prepared_ct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volumes = {path.name for path in (prepared_ct / "media").iterdir()}
@@ -71,17 +71,12 @@ def test_each_volume_is_prepared_once(
     def refuse(*_: object) -> None:
         raise AssertionError("a volume was decoded again")
 
+    # Forked processes have it too.
     monkeypatch.setattr(cache, "load_volume", refuse)
-    assert run(prepared_ct, tmp_path / "again") == 0
+    assert run(prepared_ct, tmp_path / "again", "data.workers=2") == 0
     assert sorted(path.name for path in (prepared_ct / "cache").iterdir()) == kept
     again = (tmp_path / "again" / "final" / "predictions.jsonl").read_bytes()
     assert again == (whole_run / "final" / "predictions.jsonl").read_bytes()
-
-
-def test_processes_read_ahead_from_the_cache_for_the_same_answers(
-    whole_run: Path, prepared_ct: Path, tmp_path: Path
-) -> None:
-    assert evaluated(prepared_ct, tmp_path / "run", "data.workers=2") == answers_before(whole_run)
 
 
 def test_without_the_cache_nothing_is_kept_and_answers_are_the_same(
@@ -234,7 +229,7 @@ def test_every_pair_of_parts_learns_in_twenty_steps(prepared_ct: Path, tmp_path:
 PHASES = ("zero_shot", "final")
 
 
-def test_a_run_with_processes_that_read_gives_the_same(
+def test_a_second_run_whose_processes_read_ahead_gives_the_same_to_the_bit(
     nano_run: Path, nano: Nano, tmp_path: Path, curve: Curve, capsys: Capture, shown: Told
 ) -> None:
     out = tmp_path / "ahead"
@@ -271,10 +266,10 @@ def test_the_message_says_how_to_wait_less() -> None:
     assert waiting_text(0.5, workers=2).endswith("; more processes that read ahead (data.workers) would shorten that")
 
 
+# Ctrl-C while a run trains, and while it answers without further processes, is in test_run.py.
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_all_processes_stops_the_run_and_resumes_exactly(
-    nano_run: Path, nano: Nano, tmp_path: Path, number: signal.Signals
+    nano_run: Path, nano: Nano, tmp_path: Path
 ) -> None:
     out = tmp_path / "stopped"
     process = nano.process("run", out, "data.workers=2")
@@ -282,7 +277,7 @@ def test_a_signal_to_all_processes_stops_the_run_and_resumes_exactly(
     while not (shard.is_file() and shard.stat().st_size):
         assert process.poll() is None
         time.sleep(0.001)
-    os.killpg(process.pid, number)
+    os.killpg(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == INTERRUPTED, said
     assert "worker" not in said

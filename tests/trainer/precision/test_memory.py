@@ -125,10 +125,10 @@ def _constants(weight: Any) -> Iterator[Tensor]:
     ("strategy", "precision", "mode"),
     in_suites(
         itertools.product(get_args(StrategyName), PRECISIONS, MODES),
+        # Each strategy once, and what learns in turn.
         plain=[
-            (strategy, PRECISIONS[(place + number) % 2], mode)
+            (strategy, PRECISIONS[place % 2], list(MODES)[place % 3])
             for place, strategy in enumerate(get_args(StrategyName))
-            for number, mode in enumerate(MODES)
         ],
     ),
 )

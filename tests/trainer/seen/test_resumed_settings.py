@@ -15,7 +15,7 @@ DECIDES = (
     "train.seed=1", "train.max_steps=5", "train.batch_size=3", "train.weight_decay=0.5", "train.text_only_share=0.5",
     "model.answer_format=letter", "model.tuning.language.lora.r=2", "data.balance=0.5", "eval.split=val",
     "eval.questions=3", "eval.max_new_tokens=5", "eval.conditions=[image]", "eval.val_questions=3",
-    "train.loss.name=label_smoothing",
+    "train.loss.name=label_smoothing", "model.adapter=elsewhere",
 )  # fmt: skip
 DOES_NOT = (
     "data.workers=3", "data.cache=false", "data.root=elsewhere", "log.wandb=offline", "log.project=other",

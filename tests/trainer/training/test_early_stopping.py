@@ -39,27 +39,37 @@ def test_a_stage_ends_when_validations_no_longer_improve(nano: Nano, tmp_path: P
 
 def test_while_a_metric_improves_training_goes_on(nano: Nano, tmp_path: Path, curve: Curve) -> None:
     out, settings = tmp_path / "run", ("train.early_stopping.min_delta=0", "model.tuning.language.lr=0.005")
-    assert nano.here("train", out, *STOPS, *settings, "train.early_stopping.patience=3") == 0
+    assert nano.here("train", out, *STOPS, *settings, "train.max_steps=8") == 0
     losses = curve(out, "val/loss")
-    assert len(losses) == 6, losses
+    assert len(losses) == 4, losses
     assert losses[-1] < losses[0]
     assert RunFolder(out).early_stops == {}
 
 
-def test_each_stage_counts_for_itself(nano: Nano, tmp_path: Path, curve: Curve) -> None:
+def test_each_stage_counts_for_itself_and_leaves_averages(nano: Nano, tmp_path: Path, curve: Curve) -> None:
     out = tmp_path / "run"
     stages = (
         "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
     )
-    assert nano.here("train", out, *STOPS, "train.max_steps=null", stages) == 0
-    stops = RunFolder(out).early_stops
-    assert [why.partition(" because")[0] for why in stops.values()] == [
-        "stopped at step 6 of 8",
-        "stopped at step 6 of 10",
-    ]
+    assert nano.here("train", out, *STOPS, "train.max_steps=null", stages, "train.ema_decay=0.5") == 0
+    run = RunFolder(out)
+    assert {stage: why.partition(" because")[0] for stage, why in run.early_stops.items()} == {
+        1: "stopped at step 6 of 8",
+        2: "stopped at step 6 of 10",
+    }
     assert len(curve(out, "train/loss")) == 12
     # The steps of the second stage are counted from where the first one would have ended.
     assert sorted(path.name for path in (out / "validation").iterdir())[3] == "step_000010"
+    # The last weights are the averages, while the saved state holds the weights that are trained too.
+    state = run.saved_state()
+    assert state is not None
+    for name, each in load_file(out / "checkpoints" / "last.safetensors").items():
+        average, trained = (
+            read_whole(state / "tensors", f"{kept}.{name}").view(each.shape)
+            for kept in ("callback.WeightAverage", "model")
+        )
+        assert torch.equal(each, average)
+        assert not torch.equal(each, trained)
 
 
 @pytest.mark.parametrize(
@@ -84,37 +94,6 @@ def test_validate_says_when_a_stage_stops(nano: Nano, tmp_path: Path, capsys: Ca
     assert "stops early after 2 validations without a better val/loss, one every 2 steps" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
-    nano: Nano, tmp_path: Path, capsys: Capture, shown: Told
-) -> None:
-    stages = (
-        "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
-    )
-    settings = (*STOPS, "train.max_steps=null", stages, "train.ema_decay=0.5")
-    out = tmp_path / "series"
-    assert nano.here("run", out, *settings, extra=("--seeds", "2")) == 0
-    for seed in range(2):
-        run = out / f"seed_{seed}"
-        stopped = json_of(run / "results.json")["stopped_early"]
-        assert "stopped at step 6 of 8 because" in stopped
-        assert "stopped at step 6 of 10 because" in stopped
-        assert sorted(RunFolder(run).early_stops) == [1, 2]
-        # The last weights are the averages, while the saved state holds the weights that are trained too.
-        last, path = load_file(run / "checkpoints" / "last.safetensors"), RunFolder(run).saved_state()
-        assert path is not None
-        for name, each in last.items():
-            average, trained = (
-                read_whole(path / "tensors", f"{kept}.{name}").view(each.shape)
-                for kept in ("callback.WeightAverage", "model")
-            )
-            assert torch.equal(each, average)
-            assert not torch.equal(each, trained)
-    assert "accuracy over 2 seeds" in capsys.readouterr().out
-    # A series that ended is not trained again.
-    assert "stopped at step" not in shown(nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")))
-
-
 LORA = "model.tuning.language.lora"
 PISSA = (f"{LORA}.init=pissa", f"{LORA}.r=4", "model.tuning.language.lr=0.01")
 EVERYTHING = (*PISSA, f"{LORA}.dora=true", f"{LORA}.rslora=true", f"{LORA}.lr_ratio=4", "train.ema_decay=0.5",
@@ -126,15 +105,15 @@ def answers(phase: Path) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.parametrize("settings", [pytest.param((*EVERYTHING, "train.precision=bf16-mixed"), id="pissa")])
 def test_run_begins_with_the_models_own_answers_and_its_checkpoint_gives_the_final_ones(
-    nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...]
+    nano: Nano, tmp_path: Path, curve: Curve
 ) -> None:
+    precision = "train.precision=bf16-mixed"
+    settings = (*EVERYTHING, precision, "eval.conditions=[image]")
     run, plain, again = tmp_path / "run", tmp_path / "plain", tmp_path / "again"
     assert nano.here("run", run, *settings) == 0
-    precision = [each for each in settings if "precision" in each]
-    assert nano.here("train", plain, "train.max_steps=1", "eval.val_questions=2", *precision) == 0
-    assert curve(run, "train/loss")[0] == pytest.approx(curve(plain, "train/loss")[0], abs=2e-2 if precision else 1e-4)
+    assert nano.here("train", plain, "train.max_steps=1", "eval.val_questions=2", precision) == 0
+    assert curve(run, "train/loss")[0] == pytest.approx(curve(plain, "train/loss")[0], abs=2e-2)
     rate = "train/lr_language"
     assert curve(run, f"{rate}_B") == pytest.approx([4 * each for each in curve(run, rate)])
     best = run / "checkpoints" / "best.safetensors"
@@ -167,23 +146,15 @@ def test_the_next_stage_begins_from_the_first_ones_adapters_and_keeps_its_starts
 
 
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.parametrize("settings", [pytest.param(EVERYTHING, id="pissa", marks=pytest.mark.slow)])
-def test_a_fresh_process_and_an_export_give_the_same_answers(
-    nano: Nano, tmp_path: Path, settings: tuple[str, ...]
-) -> None:
-    run, again, merged, exported = (tmp_path / name for name in ("run", "again", "merged", "exported"))
-    nano.finished("run", run, *settings)
-    nano.finished("eval", again, *settings, f"model.checkpoint={run / 'checkpoints' / 'best.safetensors'}")
-    assert answers(again / "final") == answers(run / "final")
+@pytest.mark.slow
+def test_a_fresh_process_reads_an_export_that_gives_the_same_answers(nano: Nano, tmp_path: Path) -> None:
+    run, merged, exported = (tmp_path / name for name in ("run", "merged", "exported"))
+    nano.finished("run", run, *EVERYTHING)
     assert main(["export", str(run), "--out", str(exported)]) == 0
     nano.finished("eval", merged, f"model.weights={exported}", "eval.conditions=[image,text_only]")
     wanted = {key(line): line for line in answers(run / "final")}
     found = {key(line): line for line in answers(merged / "zero_shot")}
     assert found.keys() == wanted.keys()
-    if "model.language_bits=4" in settings:
-        # The adapters are merged into the checkpoint's own weights, which say something else than those in 4 bits.
-        assert json_of(exported / "proof.json")["four_bits_gap"]["largest"] > 0
-        return
     for each, line in wanted.items():
         one, two = (json.loads(text)["option_logprobs"] for text in (line, found[each]))
         assert two == (None if one is None else pytest.approx(one, abs=1e-3))

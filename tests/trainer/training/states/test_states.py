@@ -90,8 +90,9 @@ def test_the_best_weights_before_a_resume_stay_the_best(prepared_tiny: Path, tmp
     assert read_about(RunFolder(out).last)["step"] == "4"
 
 
+# On one device the slow suite resumes with dropout in tests/trainer/experiment/test_run.py.
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.slow
+@pytest.mark.soak
 def test_dropout_draws_the_same_on_the_same_number_of_ranks(prepared_tiny: Path, tmp_path: Path) -> None:
     settings = ("model.tuning.language.lora.dropout=0.3",)
     whole, out = tmp_path / "whole", tmp_path / "run"
@@ -127,8 +128,10 @@ def test_weights_trained_in_full_under_fsdp_are_a_folder_that_every_reader_takes
     mine, its = read_trained(run.best), read_trained(RunFolder(alone).best)
     assert max(float((mine[name] - its[name]).abs().max()) for name in its) < 1e-5
     assert open_trained(run.best).about["data_hash"] == open_prepared(prepared_tiny).data_hash
-    assert main(["export", str(out), "--out", str(tmp_path / "exported")]) == 0, capsys.readouterr().err
-    assert main(["export", str(alone), "--out", str(tmp_path / "exported_alone")]) == 0, capsys.readouterr().err
+    assert main(["export", str(out), "--out", str(tmp_path / "exported"), "--no-proof"]) == 0, capsys.readouterr().err
+    assert main(["export", str(alone), "--out", str(tmp_path / "exported_alone"), "--no-proof"]) == 0, (
+        capsys.readouterr().err
+    )
     mine, its = (_exported(tmp_path / name) for name in ("exported", "exported_alone"))
     assert mine.keys() == its.keys()
     assert max(float((mine[name].float() - its[name].float()).abs().max()) for name in its) < 1e-4
@@ -163,10 +166,10 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
 @pytest.mark.parametrize(
     ("tuning", "strategy", "before", "after"),
     [
-        ("lora", "auto", 1, 1),
         ("lora", "ddp", 2, 1),
         pytest.param("full", "auto", 2, 4, marks=pytest.mark.soak),
-        pytest.param("full", "deepspeed_stage_2", 2, 4, marks=pytest.mark.slow),
+        pytest.param("full", "deepspeed_stage_2", 2, 1, marks=pytest.mark.slow),
+        pytest.param("full", "deepspeed_stage_2", 2, 4, marks=pytest.mark.soak),
         pytest.param("lora", "deepspeed_stage_3", 2, 4, marks=pytest.mark.soak),
         pytest.param("full", "deepspeed_stage_3", 2, 1, marks=pytest.mark.soak),
         pytest.param("full", "deepspeed_stage_3_offload", 4, 2, marks=pytest.mark.soak),

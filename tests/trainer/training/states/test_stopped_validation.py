@@ -53,7 +53,7 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     ("validation", "strategy"),
     [
         pytest.param(1, "ddp", id="middle", marks=pytest.mark.slow),
-        pytest.param(2, "deepspeed_stage_3", id="last-step-zero-3", marks=pytest.mark.slow),
+        pytest.param(2, "deepspeed_stage_3", id="last-step-zero-3", marks=pytest.mark.soak),
         pytest.param(2, "ddp", id="last-step", marks=pytest.mark.soak),
         pytest.param(1, "fsdp", id="fsdp", marks=pytest.mark.soak),
         pytest.param(1, "deepspeed_stage_3", id="zero-3", marks=pytest.mark.soak),
