@@ -166,6 +166,17 @@ _EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*#+[ \t]*", re.M
 _LATIN = dict(zip("АСΑΒ", "ACAB", strict=True))
 """Letters that look like those of options; В and Е of Cyrillic would be others by their place in the alphabet."""
 _LIKE_LATIN = re.compile(rf"(?<!\w)[{''.join(_LATIN)}](?!\w)")
+
+
+class _Visible(dict[int, int | None]):
+    """What `str.translate` makes of a character: nothing of an invisible one."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code)) == "Cf" else code
+        return self[code]
+
+
+_VISIBLE = _Visible()
 _CLOSED = re.compile(r"<think>.*?</think>", re.S)
 _OPEN = re.compile(r"<think>.*\Z", re.S)
 _NAMES = r"(?:think(?:ing)?|thought|reason(?:ing)?|analysis|scratchpad)"
@@ -379,8 +390,7 @@ def plain_characters(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
     if folded.isascii():
         return folded
-    visible = "".join(each for each in folded if unicodedata.category(each) != "Cf")
-    return _LIKE_LATIN.sub(lambda letter: _LATIN[letter[0]], visible)
+    return _LIKE_LATIN.sub(lambda letter: _LATIN[letter[0]], folded.translate(_VISIBLE))
 
 
 def without_emphasis(text: str) -> str:

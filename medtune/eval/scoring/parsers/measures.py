@@ -397,12 +397,18 @@ def _value(number: re.Match[str], unit: Unit | None) -> tuple[Fraction | None, F
         if not is_clear or unit is None or not 0 < top < bottom:
             return None, Fraction(0)
         return sign * (whole + Fraction(top, bottom)), Fraction(1, 1000)
-    digits, exponent = _decimal(number["digits"]), int((number["exponent"] or "0")[:6])
+    value, last_digit = _written(number["digits"], number["exponent"] or "0")
+    return None if value is None else sign * value, last_digit
+
+
+@lru_cache(maxsize=256)
+def _written(number: str, power: str) -> tuple[Fraction | None, Fraction]:
+    """Returns the value of a number without its sign, and that of its last digit."""
+    digits, exponent = _decimal(number), int(power[:6])
     if digits is None or len(digits) > 40 or abs(exponent) > 300:
         return None, Fraction(0)
-    return sign * Fraction(digits) * Fraction(10) ** exponent, Fraction(10) ** (
-        exponent - len(digits.partition(".")[2])
-    )
+    ten = Fraction(10)
+    return Fraction(digits) * ten**exponent, ten ** (exponent - len(digits.partition(".")[2]))
 
 
 def _decimal(digits: str) -> str | None:
