@@ -21,8 +21,11 @@ from tests.soak import in_suites
 
 REPLIES = Path(__file__).with_name("replies")
 MOST_UNREAD = 0.1
-LONG, MOST_TIMES = 20_000, 1.5
-"""The characters of a long reply, and how many times as long as in short replies these may take."""
+LONG, MOST_TIMES = 20_000, 8
+"""The characters of a long reply, and how many times as long as in short replies these may take.
+
+They take about as long; where the time grows with the square of the length, hundreds of times.
+"""
 DEBATED = ("0.60",)
 """A blind list wants 60 where a percentage is asked; the prompt names the unit, and shares below one percent exist."""
 
@@ -104,7 +107,9 @@ def in_short_replies_s() -> float:
 
 
 @pytest.mark.parametrize("first", in_suites(range(len(JOINTS)), plain=(0,)))
-def test_a_long_reply_that_repeats_itself_is_read_as_soon_as_short_ones(first: int, in_short_replies_s: float) -> None:
+def test_a_long_reply_that_repeats_itself_takes_no_longer_than_short_ones(
+    first: int, in_short_replies_s: float
+) -> None:
     """Each reply with one joint; those of another first joint are the rest of the pairs."""
     for number, row in enumerate(listed(REPLIES / "odd.jsonl")[::16], first):
         joint = JOINTS[number % len(JOINTS)]
@@ -115,10 +120,10 @@ def test_a_long_reply_that_repeats_itself_is_read_as_soon_as_short_ones(first: i
 
 
 @pytest.mark.parametrize("reply", ["**Answer: 9.5 mm**", "| a ", "Sí", "wait ", "no cyst or ", "1, 2, ", "A: 0.1 "])
-def test_a_long_reply_to_any_question_is_read_as_soon_as_short_ones(reply: str, in_short_replies_s: float) -> None:
+def test_a_long_reply_to_any_question_takes_no_longer_than_short_ones(reply: str, in_short_replies_s: float) -> None:
     text = (reply * LONG)[:LONG]
     began_s = time.process_time()
     parse_closed(text, asked("Is there a cyst?", ("Yes", "No")))
     read_measure(text, "mm", asked="How long?")
     read_set(text, _of_labels(("cyst", "mass")))
-    assert time.process_time() - began_s < 2 * MOST_TIMES * in_short_replies_s
+    assert time.process_time() - began_s < MOST_TIMES * in_short_replies_s
