@@ -6,6 +6,7 @@ a statement that names no option ("Answer: Z") or rejects one ("the answer is no
 
 import re
 import unicodedata
+from functools import cache
 from itertools import islice
 from string import ascii_uppercase
 
@@ -166,17 +167,6 @@ _EMPHASIS = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*#+[ \t]*", re.M
 _LATIN = dict(zip("АСΑΒ", "ACAB", strict=True))
 """Letters that look like those of options; В and Е of Cyrillic would be others by their place in the alphabet."""
 _LIKE_LATIN = re.compile(rf"(?<!\w)[{''.join(_LATIN)}](?!\w)")
-
-
-class _Visible(dict[int, int | None]):
-    """What `str.translate` makes of a character: nothing of an invisible one."""
-
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.category(chr(code)) == "Cf" else code
-        return self[code]
-
-
-_VISIBLE = _Visible()
 _CLOSED = re.compile(r"<think>.*?</think>", re.S)
 _OPEN = re.compile(r"<think>.*\Z", re.S)
 _NAMES = r"(?:think(?:ing)?|thought|reason(?:ing)?|analysis|scratchpad)"
@@ -385,12 +375,25 @@ def marked_answers(text: str) -> list[str]:
     return [said for each in found if (said := _without_latex(each).strip())]
 
 
+class _Visible(dict[int, int | None]):
+    """What `str.translate` makes of a character: nothing of an invisible one."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code)) == "Cf" else code
+        return self[code]
+
+
+@cache
+def _visible() -> _Visible:
+    return _Visible()
+
+
 def plain_characters(text: str) -> str:
     """Returns a text in compatible characters (a full-width B is a B), without invisible ones and carriage returns."""
     folded = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
     if folded.isascii():
         return folded
-    return _LIKE_LATIN.sub(lambda letter: _LATIN[letter[0]], folded.translate(_VISIBLE))
+    return _LIKE_LATIN.sub(lambda letter: _LATIN[letter[0]], folded.translate(_visible()))
 
 
 def without_emphasis(text: str) -> str:
