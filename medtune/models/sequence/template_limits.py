@@ -11,6 +11,7 @@ import os
 import resource
 import select
 import signal
+import time
 import warnings
 from typing import Any
 
@@ -26,6 +27,8 @@ MOST_CHARACTERS = 200_000
 _LONGEST_TEMPLATE = 2_000_000
 _MOST_BYTES = 2**30
 _TOO_LONG, _NO_MEMORY, _NO_TOKENS = 3, 4, 5
+_WRITTEN = b"w"
+"""What the forked process tells once the template has ended."""
 _KINDS = ("text", "image", "video", "audio")
 _TEXTS = (
     "Is there a cyst in the left kidney (5.2 cm)?\nYes.",
@@ -65,12 +68,12 @@ def refuse_endless(processor: Any) -> None:
 def _tried_apart(processor: Any, backend: Any) -> str:
     """Returns why a template or a tokenizer may not be used, as a forked process found out; "" if it may."""
     for _ in range(_TRIES):
-        status, ended, cpu_s = _one_try(processor, backend)
+        status, ended, cpu_s, is_written = _one_try(processor, backend)
         # A process that waited for the machine, or for a lock that another thread held, says nothing of the template.
         if ended or cpu_s > CPU_S / 2:
             break
     if not ended or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)):
-        return f"it does not end within {CPU_S} s on three short turns"
+        return _TOKENS if is_written else f"it does not end within {CPU_S} s on three short turns"
     if os.WIFSIGNALED(status):
         return f"the process that tried it on three short turns ended by {signal.Signals(os.WTERMSIG(status)).name}"
     if os.WEXITSTATUS(status) == _NO_TOKENS:
@@ -82,8 +85,8 @@ def _tried_apart(processor: Any, backend: Any) -> str:
     return ""
 
 
-def _one_try(processor: Any, backend: Any) -> tuple[int, bool, float]:
-    """Returns the status of a forked process, whether it ended by itself, and its CPU seconds."""
+def _one_try(processor: Any, backend: Any) -> tuple[int, bool, float, bool]:
+    """Returns a forked process's status, whether it ended in time, its CPU seconds, and whether the template ended."""
     ended, told = os.pipe()
     with warnings.catch_warnings():
         # The child computes nothing but the template, and takes no lock of another thread.
@@ -92,7 +95,10 @@ def _one_try(processor: Any, backend: Any) -> tuple[int, bool, float]:
     if not child:
         try:
             _limit()
-            status = _write_all(processor) or _encode(backend)
+            status = _write_all(processor)
+            if not status:
+                os.write(told, _WRITTEN)
+                status = _encode(backend)
         except MemoryError:
             status = _NO_MEMORY
         except BaseException:
@@ -101,13 +107,16 @@ def _one_try(processor: Any, backend: Any) -> tuple[int, bool, float]:
     os.close(told)
     try:
         # The pipe is closed when the process ends.
-        in_time = bool(select.select([ended], [], [], WAIT_S)[0])
-        if not in_time:
+        until, said, is_written = time.monotonic() + WAIT_S, None, False
+        while said != b"" and select.select([ended], [], [], max(until - time.monotonic(), 0))[0]:
+            said = os.read(ended, 1)
+            is_written = is_written or said == _WRITTEN
+        if said != b"":
             os.kill(child, signal.SIGKILL)
         _, status, spent = os.wait4(child, 0)
     finally:
         os.close(ended)
-    return status, in_time, spent.ru_utime + spent.ru_stime
+    return status, said == b"", spent.ru_utime + spent.ru_stime, is_written
 
 
 def _limit() -> None:
