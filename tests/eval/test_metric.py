@@ -105,11 +105,11 @@ def test_a_smaller_error_is_a_gain_whose_value_is_negative() -> None:
     before, after = phase(8.0), phase(2.0)
     gain = gain_between(before, after, LENGTHS)
     assert gain is not None
-    assert gain.overall.value == pytest.approx(-6)
-    assert gain.overall.ci95 == pytest.approx((-6, -6))
+    assert gain.value == pytest.approx(-6)
+    assert gain.ci95 == pytest.approx((-6, -6))
     read = written({"zero_shot": before, "final": after}, gain)
     assert read["primary"] == {"name": "mae_mm", "higher_is_better": False, "level_name": "mae_mm"}
-    assert read["gain"]["by"]["task"]["femur"]["value"] == gain.overall.value
+    assert read["gain"]["by"]["task"]["femur"]["value"] == gain.value
     table = gain_table({"zero_shot": before, "final": after}, gain, LENGTHS, label=LABEL)
     assert "-6.000" in table
     assert "12.167" in table

@@ -21,7 +21,7 @@ from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.results.gain_schema import Changed, LevelGain, Readability
+from medtune.eval.results.gain_schema import Changed, Gain, LevelGain, Readability
 from medtune.eval.rows import Rows
 from medtune.eval.scoring.answer_classes import is_scored_choice, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, numbers_by_level, patient_of, share_right
@@ -36,6 +36,7 @@ MIN_QUESTIONS = 5
 """
 
 Name = TypeVar("Name")
+Level = TypeVar("Level", bound=LevelGain)
 MIN_SEEDS = 2
 SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 
@@ -53,9 +54,8 @@ class PairedGain(LevelGain):
     permutation_p: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gains:
-    overall: PairedGain
+@dataclass(frozen=True, kw_only=True)
+class Gains(PairedGain, Gain):
     # The gain by facet and level, without levels that have no question with a score in both phases.
     by: Mapping[str, Mapping[str, PairedGain]]
     # The change of the share of right ones by task and true answer: of each class how many were found. The tasks are
@@ -109,7 +109,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
     for task, found_levels in answers.items():
         for name in found_levels:
             found_levels[name] = one_family["answers", task, name]
-    return Gains(overall, by, answers)
+    return Gains(**vars(overall), by=by, answers=answers)
 
 
 def level_gain(
@@ -203,12 +203,11 @@ def _answers(
     return by
 
 
-def adjusted_by_holm(levels: Mapping[Name, PairedGain]) -> dict[Name, PairedGain]:
-    """Returns the levels with `permutation_p_holm`, Holm's correction of `permutation_p` over all of them."""
-    adjusted = holm([level.permutation_p for level in levels.values()]).p_values
-    return {
-        name: replace(level, permutation_p_holm=p) for (name, level), p in zip(levels.items(), adjusted, strict=True)
-    }
+def adjusted_by_holm(gains: Mapping[Name, Level]) -> dict[Name, Level]:
+    """Returns the gains that were tested, with `permutation_p_holm`: `permutation_p` after Holm's correction."""
+    tested = {name: gain.permutation_p for name, gain in gains.items() if gain.permutation_p is not None}
+    adjusted = holm([*tested.values()]).p_values
+    return {name: replace(gains[name], permutation_p_holm=p) for name, p in zip(tested, adjusted, strict=True)}
 
 
 def both_correctness(before: Sequence[ParsedReply], after: Sequence[ParsedReply]) -> tuple[Floats, Floats] | None:

@@ -21,7 +21,6 @@ from medtune.eval.comparing.verdict import (
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import passes_text
 from medtune.eval.results import schema
-from medtune.eval.results.gain_schema import Gain
 from medtune.eval.results.phase_schema import Measured, Phase, counted_text
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
@@ -66,7 +65,7 @@ def results_file(
         model=model,
         primary=_primary(benchmark),
         phases=phases,
-        gain=_gain(gain),
+        gain=gain,
         unavailable=dict(unavailable),
         protocol=facts.protocol,
         recipe=facts.recipe,
@@ -86,7 +85,7 @@ def rescored(
         benchmark_version=benchmark.version,
         primary=_primary(benchmark),
         phases=phases,
-        gain=_gain(gain),
+        gain=gain,
         interval_method=_method(*phases.values()),
     )
 
@@ -112,10 +111,6 @@ def _primary(benchmark: Benchmark) -> schema.Primary:
     )
 
 
-def _gain(gain: Gains | None) -> Gain | None:
-    return Gain(**vars(gain.overall), by=gain.by, answers=gain.answers) if gain else None
-
-
 def gain_table(
     phases: Mapping[str, PhaseScores],
     gain: Gains | None,
@@ -138,13 +133,13 @@ def gain_table(
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
             rows.append(("  no look-alike in train", *_cells(without)))
     if gain:
-        low, high = gain.overall.ci95
+        low, high = gain.ci95
         difference = difference_word(higher_is_better=benchmark.higher_is_better)
-        rows.append((difference, f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
-        if part := gain.overall.readability:
+        rows.append((difference, f"{gain.value:+.3f}", str(gain.n), f"{low:+.3f} to {high:+.3f}"))
+        if part := gain.readability:
             reach = f"{part.ci95.low:+.3f} to {part.ci95.high:+.3f}" if part.ci95 else ""
             rows.append(("  readable both times", f"{part.value or 0.0:+.3f}", str(part.both), reach))
-            rest = gain.overall.n - part.both
+            rest = gain.n - part.both
             rows.append(("  became readable", f"{part.format_value or 0.0:+.3f}", str(rest), ""))
     for name, value in last.overall.baselines.items():
         seen = last.metrics.get(name, {}).get(last.parser)
@@ -190,13 +185,13 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Ben
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
-        level, counts = gain.overall, gain.overall.counts
+        counts = gain.counts
         difference = difference_word(higher_is_better=benchmark.higher_is_better)
-        if level.readability:
-            notes.append(readability_text(level.readability))
-        if level.unscored:
+        if gain.readability:
+            notes.append(readability_text(gain.readability))
+        if gain.unscored:
             notes.append(
-                f"Left out of the {difference}: {level.unscored} questions with an unscored answer before or after."
+                f"Left out of the {difference}: {gain.unscored} questions with an unscored answer before or after."
             )
         in_passes = "In most of its passes right" if score.repeats > 1 else "Right"
         notes.append(
@@ -205,9 +200,9 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gains | None, benchmark: Ben
         )
         if not benchmark.higher_is_better:
             notes.append(f"Of {benchmark.primary}, lower is better: a change below 0 is for the better.")
-        judged = verdict(level, higher_is_better=benchmark.higher_is_better)
-        said = verdict_text(level, higher_is_better=benchmark.higher_is_better)
-        notes += [f"{said}. {grounds(level)}.", f"{question_level(level)}."]
+        judged = verdict(gain, higher_is_better=benchmark.higher_is_better)
+        said = verdict_text(gain, higher_is_better=benchmark.higher_is_better)
+        notes += [f"{said}. {grounds(gain)}.", f"{question_level(gain)}."]
         notes += fall_sentences(falls(judged, gain.by, gain.answers, higher_is_better=benchmark.higher_is_better))
     return notes
 

@@ -46,39 +46,32 @@ def test_tuning_that_only_shortens_replies_has_no_gain_on_what_was_readable() ->
     rambling = [UNREADABLE if place % 3 == 0 else f"It is {reply}." for place, reply in enumerate(shortened)]
     found = gain(rambling, shortened)
     num_unread = rambling.count(UNREADABLE)
-    assert found.overall.value > 0.2
-    assert found.overall.readability is not None
-    assert (
-        found.overall.readability.only_after,
-        found.overall.readability.only_before,
-        found.overall.readability.neither,
-    ) == (num_unread, 0, 0)
-    assert found.overall.readability.both == len(ASKED) - num_unread
-    assert found.overall.readability.value == 0
-    assert found.overall.readability.ci95 is not None
-    assert found.overall.readability.ci95.low <= 0 <= found.overall.readability.ci95.high
+    assert found.value > 0.2
+    assert found.readability is not None
+    part = found.readability
+    assert (part.only_after, part.only_before, part.neither) == (num_unread, 0, 0)
+    assert part.both == len(ASKED) - num_unread
+    assert part.value == 0
+    assert part.ci95 is not None
+    assert part.ci95.low <= 0 <= part.ci95.high
 
 
 def test_the_reverse_and_what_is_never_read_are_counted() -> None:
     right = [question.answer for question in ASKED]
     found = gain([UNREADABLE, *right[1:]], [UNREADABLE, UNREADABLE, *right[2:]])
-    assert found.overall.readability is not None
-    assert (
-        found.overall.readability.only_before,
-        found.overall.readability.only_after,
-        found.overall.readability.neither,
-    ) == (1, 0, 1)
+    assert found.readability is not None
+    assert (found.readability.only_before, found.readability.only_after, found.readability.neither) == (1, 0, 1)
 
 
 def test_nothing_is_said_where_every_reply_could_be_read() -> None:
     right = [question.answer for question in ASKED]
-    assert gain([wrong(question) for question in ASKED], right).overall.readability is None
+    assert gain([wrong(question) for question in ASKED], right).readability is None
 
 
 def test_without_a_reply_that_is_readable_both_times_there_is_no_value() -> None:
     found = gain([UNREADABLE] * len(ASKED), [question.answer for question in ASKED])
-    assert found.overall.readability == Readability(
-        only_before=0, only_after=len(ASKED), neither=0, both=0, format_value=found.overall.value
+    assert found.readability == Readability(
+        only_before=0, only_after=len(ASKED), neither=0, both=0, format_value=found.value
     )
 
 
@@ -87,12 +80,12 @@ def test_results_file_and_table_say_it() -> None:
     phases = {"zero_shot": phase([UNREADABLE, *right[1:]]), "final": phase(right)}
     found = gain_between(phases["zero_shot"], phases["final"], BUSI)
     assert found is not None
-    assert found.overall.readability is not None
+    assert found.readability is not None
     file = results_file(phases, found, BUSI, benchmark_name="busi", model="nano", facts=run_facts(LABEL))
     written = json.loads(json_bytes(file))["gain"]["readability"]
     assert (written["only_after"], written["both"], written["value"]) == (1, len(ASKED) - 1, 0)
     table = gain_table(phases, found, BUSI, label=LABEL)
-    assert readability_text(found.overall.readability) in table
+    assert readability_text(found.readability) in table
 
 
 def test_report_says_it_in_its_first_lines(prepared_tiny: Path, tmp_path: Path) -> None:
@@ -133,7 +126,7 @@ def test_same_answers_in_another_format_are_never_called_a_gain(
         for question, luck in zip(ASKED, share[0], strict=True)
     ]
     before = [reply if luck < share_read else UNREADABLE for reply, luck in zip(after, share[1], strict=True)]
-    found = gain(before, after).overall
+    found = gain(before, after)
     assert verdict(found, higher_is_better=True) == wanted
     if found.readability:
         assert (found.readability.value or 0.0) + (found.readability.format_value or 0.0) == pytest.approx(found.value)
@@ -143,7 +136,7 @@ def test_same_answers_in_another_format_are_never_called_a_gain(
 def test_what_is_answered_better_is_a_gain_beside_what_became_readable() -> None:
     after = [question.answer for question in ASKED]
     before = [UNREADABLE if place % 4 == 0 else wrong(question) for place, question in enumerate(ASKED)]
-    found = gain(before, after).overall
+    found = gain(before, after)
     assert verdict(found, higher_is_better=True) == "gain"
     assert found.readability
     assert found.readability.value == pytest.approx(0.75)

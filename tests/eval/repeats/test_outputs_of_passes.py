@@ -128,18 +128,18 @@ def test_the_gain_is_of_the_means_and_its_counts_are_of_majorities() -> None:
     before, after = score_phase(ASKED, passes(BEFORE), BUSI), score_phase(ASKED, passes(FIVE), BUSI)
     gain = gain_between(before, after, BUSI)
     assert gain is not None
-    assert gain.overall.value == pytest.approx(30 / 60 - 5 / 60)
+    assert gain.value == pytest.approx(30 / 60 - 5 / 60)
     # More than half of the passes are right for no question before, and for the first six after.
-    assert gain.overall.counts == Changed(both_right=0, only_before=0, only_after=6, both_wrong=6)
+    assert gain.counts == Changed(both_right=0, only_before=0, only_after=6, both_wrong=6)
 
 
 def test_the_test_of_patients_sees_a_gain_that_no_majority_shows() -> None:
     before, after = (passes([[repeat < number] * 12 for repeat in range(5)]) for number in (1, 2))
     gain = gain_between(score_phase(ASKED, before, BUSI), score_phase(ASKED, after, BUSI), BUSI)
     assert gain is not None
-    assert (gain.overall.counts.both_wrong, gain.overall.mcnemar_p) == (12, 1.0)
+    assert (gain.counts.both_wrong, gain.mcnemar_p) == (12, 1.0)
     # All six patients gain, which two of the 64 arrangements of their signs do.
-    assert gain.overall.permutation_p == pytest.approx(2 / 64)
+    assert gain.permutation_p == pytest.approx(2 / 64)
     found = compare(side("one", before), side("two", after[:24]), BUSI)
     assert found.overall.paired.permutation_p == pytest.approx(2 / 64)
 

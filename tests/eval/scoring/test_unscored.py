@@ -78,15 +78,14 @@ def test_blind_run_without_verdicts_is_no_baseline_of_zero() -> None:
 def test_gain_pairs_only_what_is_judged_on_both_sides() -> None:
     gain = gain_between(phase(BEFORE), phase(AFTER), FREE)
     assert gain is not None
-    level = gain.overall
     # Questions 0, 1, 2 and 6: one right to right, two wrong to right, one empty to right.
-    assert (level.n, level.unscored) == (4, 3)
-    assert level.counts == Changed(both_right=1, only_before=0, only_after=3, both_wrong=0)
-    assert level.value == 0.75
+    assert (gain.n, gain.unscored) == (4, 3)
+    assert gain.counts == Changed(both_right=1, only_before=0, only_after=3, both_wrong=0)
+    assert gain.value == 0.75
     alone = gain_between(phase((True, False, False, "")), phase((True, True, True, True)), FREE)
     assert alone is not None
-    assert (level.mcnemar_p, level.permutation_p) == (alone.overall.mcnemar_p, alone.overall.permutation_p)
-    assert level.ci95 == alone.overall.ci95
+    assert (gain.mcnemar_p, gain.permutation_p) == (alone.mcnemar_p, alone.permutation_p)
+    assert gain.ci95 == alone.ci95
 
 
 def test_level_that_cannot_be_paired_has_no_gain() -> None:

@@ -1,18 +1,17 @@
 """What differs between runs on the same questions: their scores, paired by question, and their recipes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.data.readable import spoken
 from medtune.eval.comparing.compare import Comparison
 from medtune.eval.comparing.compare_text import comparison_table, judgement
-from medtune.eval.comparing.gain import PairedGain
+from medtune.eval.comparing.gain import PairedGain, adjusted_by_holm
 from medtune.eval.report.charts.strips import StripChart, StripValue, strip_chart
 from medtune.eval.report.result_tables import gain_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import Cell, ReportTable, count, number, p_value, paper_table, word
-from medtune.eval.statistics.patient_swaps import holm
 
 ALL_PAIRS = 4
 """The most runs of which each is compared with each; of more, each is compared with the first."""
@@ -56,11 +55,7 @@ def differences(id_: str, paired: PairedRuns) -> Differences | None:
     found = list(paired.comparisons)
     if not found:
         return None
-    adjusted = holm([each.overall.paired.permutation_p for each in found]).p_values
-    gains = [
-        replace(each.overall.paired, permutation_p_holm=p) if len(found) > 1 else each.overall.paired
-        for each, p in zip(found, adjusted, strict=True)
-    ]
+    gains = [*adjusted_by_holm({number: each.overall.paired for number, each in enumerate(found)}).values()]
     alone = found[0] if len(found) == 1 else None
     drawn = [(_minus(each), gain) for each, gain in zip(found, gains, strict=True)]
     drawn += [(f"task {spoken(task)}", part.paired) for task, part in alone.by_task.items()] if alone else []

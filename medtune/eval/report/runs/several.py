@@ -1,15 +1,17 @@
 """Reports on several runs side by side, with one table for each benchmark, its data and its prompts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from medtune.data.readable import spoken
+from medtune.eval.asking.conditions import READINGS
+from medtune.eval.comparing.gain import adjusted_by_holm
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.charts.bars import BarChart, Measure, bar_chart
 from medtune.eval.report.charts.lines import LineChart
 from medtune.eval.report.charts.training import overlaid
 from medtune.eval.report.html import render
-from medtune.eval.report.result_tables import gain_cells, passes_notes, value_cells
+from medtune.eval.report.result_tables import HOLM, gain_cells, passes_notes, value_cells
 from medtune.eval.report.run_data import LOSS, RunData, val_name
 from medtune.eval.report.runs.differences import Differences, PairedRuns, PairsOf, differences, recipe_table
 from medtune.eval.report.table import (
@@ -25,11 +27,6 @@ from medtune.eval.report.table import (
     table_lines,
     word,
 )
-from medtune.eval.results.gain_schema import LevelGain
-from medtune.eval.statistics.patient_swaps import holm
-
-READINGS = ("likelihood", "generation")
-HOLM = "p (patients, Holm)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     columns = ["run", "recipe", "model", "seed", "questions"]
     for phase in ("zero_shot", "final"):
         columns += [phase_title(phase), f"95 % interval, {phase_title(phase)}"]
-    gains = _gains(members)
+    gains = adjusted_by_holm({name: run.gain for name, run in members if run.gain})
     columns += [
         first.difference,
         f"95 % interval of the {first.difference}",
@@ -192,16 +189,6 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     passes = [f"{name}: {text}" for name, run in members for text in passes_notes(run)]
     notes = (note, tests, readings, *by, *passes, *outside, *unscored)
     return ReportTable("The runs", tuple(columns), tuple(rows), notes)
-
-
-def _gains(members: Sequence[tuple[str, RunData]]) -> dict[str, LevelGain]:
-    found: dict[str, LevelGain] = {
-        name: run.gain for name, run in members if run.gain and run.gain.permutation_p is not None
-    }
-    if len(found) < 2:
-        return found
-    adjusted = holm([gain.permutation_p for gain in found.values() if gain.permutation_p is not None]).p_values
-    return {name: replace(gain, permutation_p_holm=p) for (name, gain), p in zip(found.items(), adjusted, strict=True)}
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:

@@ -350,12 +350,11 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gains | None) -> dict[str, 
         if ci95:
             found |= {f"{name}_ci95_low": ci95.low, f"{name}_ci95_high": ci95.high}
     if gain:
-        level = gain.overall
-        found |= {"gain": level.value, "gain_p": level.permutation_p, "gain_n": float(level.n)}
-        found["gain_p_mcnemar"] = level.mcnemar_p
-        found |= {"gain_ci95_low": level.ci95.low, "gain_ci95_high": level.ci95.high}
-        found |= dict(zip(("gain_of_answers", "gain_of_format"), _parts(level), strict=True))
-        if (part := level.readability) and part.ci95:
+        found |= {"gain": gain.value, "gain_p": gain.permutation_p, "gain_n": float(gain.n)}
+        found["gain_p_mcnemar"] = gain.mcnemar_p
+        found |= {"gain_ci95_low": gain.ci95.low, "gain_ci95_high": gain.ci95.high}
+        found |= dict(zip(("gain_of_answers", "gain_of_format"), _parts(gain), strict=True))
+        if (part := gain.readability) and part.ci95:
             found |= {"gain_of_answers_ci95_low": part.ci95.low, "gain_of_answers_ci95_high": part.ci95.high}
         for task, each in gain.by.get("task", {}).items():
             found[f"gain/{task}"] = each.value
@@ -367,7 +366,7 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gains | None) -> dict[str, 
 def _gain_rows(gain: Gains) -> tuple[list[str], list[list[object]]]:
     columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after"]
     columns += ["of answers", "of format", "p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
-    levels = {"all": gain.overall, **gain.by.get("task", {})}
+    levels = {"all": gain, **gain.by.get("task", {})}
     return columns, [
         [task, each.n, each.value, *each.ci95, *_changed(each), *_parts(each), *_tests(each)]
         for task, each in levels.items()
