@@ -36,7 +36,7 @@ _PARAGRAPHS = "\n\n"
 _ANSWER_IS = " answer is "
 _RANGES = ("A through J", "A through E", "A through D")
 _UNDERSTOOD = "I understand"
-_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
+MEDEVALKIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
 _HIDDEN = "\ue000{number}"
 """What stands in place of an option's text while letters are read: a character that no reply holds."""
 
@@ -182,7 +182,7 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
 
     return ReplyRule(
         title="MedEvalKit",
-        source=f"{_KIT}, utils/utils.py:68-132 and {file}",
+        source=f"{MEDEVALKIT}, utils/utils.py:68-132 and {file}",
         differs=(
             "a reply that is neither a letter nor an option's words counts as the option of the most similar "
             "characters, so that an empty reply is option A, and a hedge or a refusal may be right."

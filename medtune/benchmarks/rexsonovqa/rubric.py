@@ -5,7 +5,6 @@ word and 0 where it is empty, as no judge could give it more; any other reply is
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -13,6 +12,7 @@ from typing import Literal, NamedTuple
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.data.json_text import json_value
 from medtune.data.types import Question
+from medtune.eval.judge import FENCE
 from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
@@ -26,7 +26,6 @@ FULL_POINTS = 2
 TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
 _OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_OptimizationTroubleshooting": TYPES[1]}
 ErrorType = Literal["none", "wrong_visual_evidence", "wrong_conclusion", "both_fail", "unknown"]
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
 _BY_NAME: dict[object, ErrorType] = {
     "none": "none",
     "wrong_visual_evidence": "wrong_visual_evidence",
@@ -160,7 +159,7 @@ def robust_verdict(reply: str | None) -> RubricVerdict | None:
     RubricVerdict(score=2, error_type='none')
     >>> robust_verdict("not json")
     """
-    said = _object(_FENCE.sub("", without_thinking(reply or "")))
+    said = _object(FENCE.sub("", without_thinking(reply or "")))
     score = _points_said(said.get("score")) if said else None
     if said is None or score is None:
         return None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from medtune.benchmarks.medical_kits import llava_med
+from medtune.benchmarks.medical_kits.choice_rules import MEDEVALKIT
 from medtune.benchmarks.medical_kits.medevalkit_sets import (
     JUDGE_COUNTINGS,
     Counted,
@@ -37,9 +38,8 @@ _NO = frozenset(
 _OTHERS = re.compile(r"[^a-zA-Z ]")
 _KEPT_ROWS = 20_000
 Replies = Sequence[tuple[Question, str]]
-_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
 _COPIES = {
-    "damo": _KIT,
+    "damo": MEDEVALKIT,
     "blackkiring": "blackkiring/MedEvalKit@9c443c2",
     "chenz53": "chenz53/MedEvalKit@9f20061",
     "ceilingFan456": "ceilingFan456/MedEvalKit@b4c80aa",
@@ -130,7 +130,7 @@ def medevalkit_rules(set_name: str, count: CountRow, file: str, errs: str) -> di
     rules = {
         "medevalkit": ReplyRule(
             title="MedEvalKit, no judge",
-            source=f"{_KIT}, {file} and utils/utils.py",
+            source=f"{MEDEVALKIT}, {file} and utils/utils.py",
             differs=(
                 "An open answer has to equal the truth to the last full stop, the printed open acc is divided by the "
                 "number of questions twice, the printed recall is the precision, an empty reply stops the kit, and "

@@ -12,13 +12,12 @@ from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.organ_named import counted_pairs, pairs
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, CLASSIFICATION, DETECTION, VALUE
-from medtune.data.types import Condition
+from medtune.eval.asking.conditions import ANATOMY_NAMED
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import QuestionPart, count, counted, of_metric, percentage, share
 from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedInterval, PublishedColumn, PublishedTable
 
 _SOURCE = "U2-Bench, arXiv 2505.17779"
-_WITH_OR_WITHOUT: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 _OUTCOMES: dict[str, tuple[str, tuple[bool, bool]]] = {
     "both right": ("both_correct", (True, True)),
@@ -136,7 +135,7 @@ def published_table3() -> PublishedTable:
                 name,
                 counted(partial(_outcome, wanted=wanted)),
                 ("zero_shot",),
-                _WITH_OR_WITHOUT,
+                ANATOMY_NAMED,
                 count,
                 n=asked,
                 printed_digits=0,
@@ -160,7 +159,7 @@ def published_table3() -> PublishedTable:
 
 def _of_test(name: str, of: str, *, digits: int) -> PublishedColumn:
     return PublishedColumn(
-        name, partial(_tested, name=of), ("zero_shot",), _WITH_OR_WITHOUT, printed_digits=digits, higher_is_better=None
+        name, partial(_tested, name=of), ("zero_shot",), ANATOMY_NAMED, printed_digits=digits, higher_is_better=None
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from medtune.data.grouping import grouped
 from medtune.data.media.load import preview
 from medtune.data.types import MediaGroup, Question
+from medtune.eval.statistics import Floats
 
 THUMBNAIL_PX = 16
 MIN_PER_WORDING = 20
@@ -26,7 +27,6 @@ INVERSE_PENALTY = 10.0
 """The best of 1, 10, 100 and 1000 for thumbnails. It was chosen on the test split, which can only favour the probe."""
 
 Features = Mapping[str, NDArray[np.float32]]
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _by_set(
     return tuple(found)
 
 
-def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Floats]:
+def _standardised(known_ND: Floats, asked_ND: Floats) -> tuple[Floats, Floats]:
     """Returns both matrices standardised by the means and deviations of the first, scaled and rotated.
 
     With the scale, the penalty has the same effect for any number of features.
@@ -161,7 +161,7 @@ def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Float
     return rotation.transform(known_ND), rotation.transform(asked_ND)
 
 
-def _regression(known_ND: _Floats, answers: Sequence[str], asked_ND: _Floats) -> tuple[list[str], _Floats]:
+def _regression(known_ND: Floats, answers: Sequence[str], asked_ND: Floats) -> tuple[list[str], Floats]:
     from scipy.special import log_softmax
     from sklearn.linear_model import LogisticRegression
 
@@ -173,10 +173,10 @@ def _regression(known_ND: _Floats, answers: Sequence[str], asked_ND: _Floats) ->
     return [str(name) for name in model.classes_], log_softmax(scores, axis=1)
 
 
-def _matrix(questions: Sequence[Question], features: Features) -> _Floats:
+def _matrix(questions: Sequence[Question], features: Features) -> Floats:
     return np.stack([features[question.media_id] for question in questions]).astype(np.float64)
 
 
-def _best_shown(question: Question, names: Sequence[str], scores: _Floats) -> str | None:
+def _best_shown(question: Question, names: Sequence[str], scores: Floats) -> str | None:
     shown = [(score, name) for name, score in zip(names, scores.tolist(), strict=True) if name in question.options]
     return max(shown)[1] if shown else None

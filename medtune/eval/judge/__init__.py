@@ -13,7 +13,7 @@ from medtune.data.json_text import json_value
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
-_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
 class OfficialWords(NamedTuple):
@@ -63,7 +63,7 @@ class JudgeTask:
 def json_in_reply(text: str) -> object:
     """Returns the JSON that a judge's reply is, with or without thoughts and a code fence; None where it is none."""
     try:
-        return json_value(_FENCE.sub("", without_thinking(text).strip()))
+        return json_value(FENCE.sub("", without_thinking(text).strip()))
     except ValueError:
         return None
 

@@ -18,11 +18,11 @@ from medtune.eval.report.run_data import LOSS, REWARD, CurvePoint, read_curves, 
 from medtune.eval.report.shown_draws import draws_table
 from medtune.eval.report.table import ReportTable, count, interval, number, phase_title, word
 from medtune.eval.results.draws import read_draws
+from medtune.eval.results.schema import PHASES
 
 REFRESH_S = 30
 PROGRESS = "medtune-progress"
 """The name of the page's field that says how far the run is, for programs."""
-_PHASES = ("zero_shot", "final")
 
 
 class Progress(TypedDict):
@@ -56,7 +56,7 @@ def running_html(folder: Path, run: RunningRun, *, left_s: float | None, is_over
         at: When the page is written, in local time.
     """
     names = [LOSS, val_name(run.primary)]
-    for phase in _PHASES:
+    for phase in PHASES:
         names += [f"{phase}/{run.primary}", f"{phase}/{run.primary}_n"]
     curves = read_curves(folder / "metrics.csv", lambda name: name in names or name.startswith(REWARD))
     charts = (
@@ -108,7 +108,7 @@ def _step(run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]]) -> int:
 
 def _phases(run: RunningRun, curves: Mapping[str, Sequence[CurvePoint]]) -> ReportTable:
     rows = []
-    for phase in _PHASES:
+    for phase in PHASES:
         if points := curves.get(f"{phase}/{run.primary}"):
             asked = curves.get(f"{phase}/{run.primary}_n", ())
             shown = count(round(asked[-1].value) if asked else None)

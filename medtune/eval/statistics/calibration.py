@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from medtune.eval.statistics import Floats, Numbers
 
 ON_EDGE = 1e-9
 
-Floats = NDArray[np.float64]
-Bins = NDArray[np.intp]
 
 NUM_BINS = 10
 
@@ -98,7 +97,7 @@ def _scaled(confidence: Sequence[float], bins: int) -> Floats:
     return snapped
 
 
-def _reliability(indices: Bins, confidence: Sequence[float], correct: Sequence[float]) -> list[ReliabilityBin]:
+def _reliability(indices: Numbers, confidence: Sequence[float], correct: Sequence[float]) -> list[ReliabilityBin]:
     said, right = _checked(confidence, correct)
     counts = np.bincount(indices)
     said_sums, right_sums = np.bincount(indices, weights=said), np.bincount(indices, weights=right)

@@ -13,6 +13,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.control_characters import without_controls
+from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.readable import spoken, without_paths
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.eval.data_label import UNKNOWN, DataLabel
@@ -44,7 +45,6 @@ CARD = "README.md"
 SAMPLES = 8
 NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
 _VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
-_VOLUMES = (".nii", ".nii.gz")
 _A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
 
 
@@ -381,7 +381,7 @@ def chat_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _kind(path: Path) -> MediaKind:
     name = path.name.lower()
-    if path.is_dir() or name.endswith(_VOLUMES):
+    if path.is_dir() or name.endswith(NIFTI_SUFFIXES):
         return "volume"
     return "video" if name.endswith(_VIDEOS) else "image"
 

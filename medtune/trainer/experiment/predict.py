@@ -30,6 +30,7 @@ from medtune.eval.scoring.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.contract import Transform
+from medtune.models.weights.whole_folders import UNFINISHED
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
 from medtune.trainer.experiment.experiment import facts_before
 from medtune.trainer.experiment.for_model import as_seen
@@ -39,7 +40,6 @@ from medtune.trainer.recipe.check import as_published, with_readings
 from medtune.trainer.recipe.schema import ModelBlock
 
 NOTICE = "For research only. Answers may be wrong in any way; they are neither a medical finding nor advice."
-UNFINISHED = ".unfinished"
 _MOST_OPTIONS = 26
 """Up to so many different options each has a column of its own; more stand in one cell as JSON (our own choice)."""
 _MOST_NAMED = 5

@@ -20,6 +20,7 @@ from medtune.eval.statistics.calibration import (
     patients_needed,
 )
 from medtune.models.tuning.quantize import resolved
+from medtune.models.weights.adapter_settings import CONFIG
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel, answer_groups
@@ -29,8 +30,6 @@ from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.recipe.servers import refuse_unnamed_servers
 from medtune.trainer.runs.run_folder import RunFolder
-
-_ADAPTER = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _refuse_other_data(folder: RunFolder, data_root: Path) -> None:
 def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
     """Returns the model of a run folder, of an exported folder, or of a recipe."""
     root, checkpoint, trained_on = Path(where), None, "nothing by medtune: these are the weights that the recipe names"
-    if is_exported(where) or (root / _ADAPTER).is_file():
+    if is_exported(where) or (root / CONFIG).is_file():
         if not (root / "recipe.yaml").is_file():
             raise ValueError(
                 f"{root}: this export has no recipe.yaml. Export the run again, or name a recipe: `medtune predict "

@@ -32,7 +32,8 @@ from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 """The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""
 
-_SHELLS = ("bash", "interactive")
+SHELLS = ("bash", "interactive")
+"""The names of jobs that are a shell; srun starts `bash` in them, and what is typed there is no task of its own."""
 _FIRST_PORT, _PORTS = 10_000, 20_000
 """Ports from 10,000 to 29,999 lie below those that Linux gives to connections by itself."""
 REQUEUE_TIMEOUT_S = 60
@@ -76,7 +77,7 @@ def job_of() -> str | None:
 
     A job that is a shell has no such name: each command that is typed there is a piece of work of its own.
     """
-    if "SLURM_JOB_ID" not in os.environ or os.environ.get("SLURM_JOB_NAME") in _SHELLS:
+    if "SLURM_JOB_ID" not in os.environ or os.environ.get("SLURM_JOB_NAME") in SHELLS:
         return None
     return f"{os.environ.get('SLURM_CLUSTER_NAME', 'cluster')}/{os.environ['SLURM_JOB_ID']}"
 

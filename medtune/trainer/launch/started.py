@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medtune.trainer.launch.slurm import address_of
+from medtune.trainer.launch.slurm import SHELLS, address_of
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe
 
@@ -20,8 +20,6 @@ How = Literal["alone", "torchrun", "srun"]
 
 _OPENED_BY_HAND = 2**32 - 256
 """SLURM's numbers of steps from here on stand for a batch script or a shell, not for tasks that srun started."""
-_SHELLS = ("bash", "interactive")
-"""The names of jobs that are a shell; srun starts `bash` in them, and what is typed there is no task of its own."""
 
 _DEFAULT_PORT = 29400
 """Source: torchrun's default port of rendezvous."""
@@ -96,7 +94,7 @@ def _has_tasks(given: Mapping[str, str]) -> bool:
     step = given.get("SLURM_STEP_ID", given.get("SLURM_STEPID"))
     if step is None or "SLURM_PROCID" not in given or int(step) >= _OPENED_BY_HAND:
         return False
-    if given.get("SLURM_JOB_NAME") in _SHELLS and int(step) == 0:
+    if given.get("SLURM_JOB_NAME") in SHELLS and int(step) == 0:
         return False
     return _tasks(given) > 1
 

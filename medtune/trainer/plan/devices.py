@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from medtune.trainer.losses import compares_with_start
+from medtune.trainer.plan.held import MOMENTS_BYTES, WIDE_BYTES
 from medtune.trainer.recipe.schema import Recipe
 
 GB = 1e9
 
-_WIDE_BYTES, _NARROW_BYTES = 4, 2
-"""Bytes of a weight in float32, in which everything that learns is written, and in 16 bits."""
-_MOMENTS_BYTES = {"adamw": 8, "adamw_8bit": 2}
+_NARROW_BYTES = 2
+"""Bytes of a weight in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
     Args:
         cached: Bytes of the volumes that are kept prepared.
     """
-    trained = float(_WIDE_BYTES * learnt)
+    trained = float(WIDE_BYTES * learnt)
     average = trained if recipe.train.ema_decay is not None else 0.0
     start = trained if any(compares_with_start(stage.loss) for stage in recipe.stages) else 0.0
-    state = trained + _MOMENTS_BYTES[recipe.train.optimizer] * learnt + average + start
+    state = trained + MOMENTS_BYTES[recipe.train.optimizer] * learnt + average + start
     starts = {how.lora.init for stage in recipe.stages for how in stage.tuning.parts().values() if how.mode == "lora"}
-    pissa = float(_WIDE_BYTES * adapters) if "pissa" in starts else 0.0
+    pissa = float(WIDE_BYTES * adapters) if "pissa" in starts else 0.0
     # The best and the last ones, those after each earlier stage, and one while it is written.
     files = len(recipe.stages) + 2
     return {
@@ -83,8 +83,8 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
 
 def exported(recipe: Recipe, parameters: int, learnt: int) -> dict[str, float]:
     """Returns the bytes that `medtune export` writes after the run, by how it is asked."""
-    merged = {"merged in 16 bits": float(_NARROW_BYTES * parameters), "in float32": float(_WIDE_BYTES * parameters)}
-    return merged | ({"--adapter": float(_WIDE_BYTES * learnt)} if _has_peft_adapter(recipe, 0.0) else {})
+    merged = {"merged in 16 bits": float(_NARROW_BYTES * parameters), "in float32": float(WIDE_BYTES * parameters)}
+    return merged | ({"--adapter": float(WIDE_BYTES * learnt)} if _has_peft_adapter(recipe, 0.0) else {})
 
 
 def _has_peft_adapter(recipe: Recipe, pissa: float) -> bool:
