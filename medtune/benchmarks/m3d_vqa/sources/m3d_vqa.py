@@ -29,7 +29,7 @@ from typing import NamedTuple
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_meaning
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.rows import Row
-from medtune.data.raw.source import Missing, Place, Reject, RowError, Source, SourceTable
+from medtune.data.raw.source import Missing, Place, Source, SourceTable, read_rows
 from medtune.data.readable import folded
 from medtune.data.types import MediaRef, Question, Split
 
@@ -57,7 +57,7 @@ def question_files(root: Path) -> list[Path]:
     return [file for file in files if {_ours(cell) for cell in next(_cells(file), [])} >= _NEEDED]
 
 
-def read_rows(root: Path, file: Path) -> Iterator[Row]:
+def table_rows(root: Path, file: Path) -> Iterator[Row]:
     name = str(file.relative_to(root))
     for line, cells in enumerate(_cells(file), start=0):
         if line == 0:
@@ -115,27 +115,18 @@ class _Choices(NamedTuple):
 class _Reader:
     root: Path
     needs_media: bool
-    questions: list[Question] = field(default_factory=list)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def read(self, row: Row, split: Split | None) -> None:
-        for take in (self._choice, self._free):
-            try:
-                self.questions.append(take(row, split))
-            except RowError as error:
-                self.rejects.append(error.reject)
-
-    def _choice(self, row: Row, split: Split | None) -> Question:
+    def choice(self, row: Row, split: Split | None) -> Question:
         options, right = _choices(row)
         answer = _said(row, "answer")
         differs = bool(answer) and folded(answer.strip(" .")) != folded(right.strip(" ."))
         self.counts["whose answer in words is not the choice of its letter, which counts"] += differs
         return self._question(row, split, "multi_choice", options, right)
 
-    def _free(self, row: Row, split: Split | None) -> Question:
+    def free(self, row: Row, split: Split | None) -> Question:
         answer = _said(row, "answer")
         if not answer:
             raise row.place.error("wanted an answer, the cell is empty", field="Answer")
@@ -205,9 +196,13 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     splits = {file: split_of(file) for file in taken}
     if None in splits.values() and len(set(splits.values())) > 1:
         raise ValueError(f"{folder}: some tables' names state a split and some do not. Move those apart that do not.")
-    for file in taken:
-        for row in read_rows(folder, file):
-            reader.read(row, splits[file])
+    asked = (
+        partial(ask, row, splits[file])
+        for file in taken
+        for row in table_rows(folder, file)
+        for ask in (reader.choice, reader.free)
+    )
+    read = read_rows(asked, lambda ask: ask())
     low, high = meaning.hu_window
     sizes = " x ".join(f"{size:g}" for size in meaning.spacing_mm)
     notes = [
@@ -218,8 +213,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     if len(taken) < len(files):
         notes.append("the table test5k is a part of test, and was left out")
     missing = tuple(reader.missing.values())
-    rejects = tuple(reader.rejects)
-    return SourceTable(reader.questions, reader.media, tuple(notes), rejects, missing, stands_for_patient="case")
+    return SourceTable(read.taken, reader.media, tuple(notes), read.rejects, missing, stands_for_patient="case")
 
 
 def _is_part(file: Path) -> bool:

@@ -35,7 +35,7 @@ from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import find_option, split_options
 from medtune.data.raw.rows import Row
-from medtune.data.raw.source import Missing, Place, Reject, RowError, Source, SourceTable
+from medtune.data.raw.source import Missing, Place, Source, SourceTable, read_rows
 from medtune.data.types import Box, MediaRef, Question, Size
 
 METADATA = "video_metadata_new.json"
@@ -180,14 +180,12 @@ class _Reader:
     needs_media: bool
     segments: Mapping[str, Segment]
     videos: Mapping[str, Path]
-    questions: list[Question] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def read(self, row: Row, name: str, kind: str) -> None:
+    def question(self, row: Row, name: str, kind: str) -> Question:
         segment = segment_of(name, self.segments)
         if segment is None:
             raise row.place.error(f"no entry of {METADATA} is about its video")
@@ -197,9 +195,10 @@ class _Reader:
         if question_id in self.ids:
             question_id = f"{question_id}, {row.place.row}"
         self.ids.add(question_id)
-        self.questions.append(_question(row, kind, question_id, media_id, segment.video))
+        question = _question(row, kind, question_id, media_id, segment.video)
         self.media[media_id] = (ref,)
         self.counts["of files whose name differs from the metadata's"] += name not in self.segments
+        return question
 
     def _clip(self, row: Row, name: str, segment: Segment) -> MediaRef:
         start_s, end_s = _seconds(row, "time_start"), _seconds(row, "time_end")
@@ -233,18 +232,13 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
     segments = read_segments(folder / METADATA)
     reader = _Reader(folder, needs_media, segments, stored_videos(folder) if needs_media else {})
-    for row, name, kind in _rows(folder):
-        if not is_kept(row.values):
-            reader.counts["that the authors did not keep"] += 1
-            continue
-        try:
-            reader.read(row, name, kind)
-        except RowError as error:
-            reader.rejects.append(error.reject)
+    rows = list(_rows(folder))
+    kept = [each for each in rows if is_kept(each[0].values)]
+    reader.counts["that the authors did not keep"] = len(rows) - len(kept)
+    read = read_rows(kept, lambda each: reader.question(*each))
     notes = tuple(f"{count} questions {what}" for what, count in sorted(reader.counts.items()) if count)
     missing = tuple(reader.missing.values())
-    rejects = tuple(reader.rejects)
-    return SourceTable(reader.questions, reader.media, notes, rejects, missing, stands_for_patient="video")
+    return SourceTable(read.taken, reader.media, notes, read.rejects, missing, stands_for_patient="video")
 
 
 def _rows(folder: Path) -> Iterator[tuple[Row, str, str]]:
