@@ -34,6 +34,15 @@ _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Prompts:
+    """Official prompts that are kept in a prepared folder."""
+
+    name: str  # The name of the prompts in outputs, with the scenarios that are asked in our wording.
+    templates: Mapping[str, str]  # The templates by scenario, verbatim.
+    notes: tuple[str, ...] = ()  # The reasons why scenarios are asked in our wording.
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """An open prepared folder; its rows become questions only when they are asked for."""
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from medtune.data.prepared.manifest import (
     write_rejects,
 )
 from medtune.data.prepared.origins import write_origins
-from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, Prompts, open_prepared
 from medtune.data.prepared.same_picture import same_pictures, too_many_images
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
@@ -43,15 +43,6 @@ from medtune.data.types import SPLITS, MediaRef, Question, UnofficialSplit
 from medtune.version import __version__
 
 ID_HEX = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """Official prompts that are kept in a prepared folder."""
-
-    name: str
-    templates: Mapping[str, str]  # The templates by scenario, verbatim.
-    notes: tuple[str, ...] = ()  # Which questions these prompts cannot ask, and why.
 
 
 def prepare(

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from medtune.data.catalog import nearest
-from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.read import Prepared, Prompts
 from medtune.data.types import AnswerFormat, Condition, Prompt, Question
 from medtune.data.yaml_text import yaml_file
 from medtune.eval.asking.official_prompts import (
@@ -53,17 +52,7 @@ def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, st
     return found
 
 
-class UsableTemplates(NamedTuple):
-    """The official templates that can ask some questions."""
-
-    name: str  # The name of the prompts in outputs, with the scenarios that are asked in our wording.
-    templates: Mapping[str, str]
-    notes: tuple[str, ...]  # The reasons why scenarios are asked in our wording.
-
-
-def usable_templates(
-    benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]
-) -> UsableTemplates:
+def usable_templates(benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> Prompts:
     """Returns the official templates that can ask the questions.
 
     All questions of a scenario are asked in its official template, or all of them in our wording.
@@ -94,7 +83,7 @@ def usable_templates(
             "them, or leave --prompts out: our wording then asks all questions"
         )
     kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
-    return UsableTemplates(
+    return Prompts(
         wording_name(kept, asked=len(scenarios) - len(reasons), ours=reasons, of=official.of),
         kept,
         tuple(

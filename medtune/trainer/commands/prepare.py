@@ -4,6 +4,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from textwrap import indent
@@ -11,12 +12,12 @@ from textwrap import indent
 from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
 from medtune.data.prepared.manifest import MANIFEST, REJECTS, Manifest, first_rejects, read_manifest, rejects_table
-from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.read import Prepared, Prompts
 from medtune.data.prepared.splits import TEST_ONLY
 from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.take import Origin, read_source
 from medtune.data.prepared.work.work_folder import work_path
-from medtune.data.prepared.write import Prompts, prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source
 from medtune.data.readable import readable_text
 from medtune.data.types import SPLITS, Question, Split
@@ -328,7 +329,7 @@ def _official(benchmark_name: str, file: Path | None) -> Callable[[Sequence[Ques
         return None
     benchmark = find_benchmark(benchmark_name)
     templates = read_official_templates(benchmark, file)
-    return lambda questions: Prompts(*usable_templates(benchmark, templates, questions))
+    return partial(usable_templates, benchmark, templates)
 
 
 COMMANDS: Commands = {"prepare": (prepare_arguments, prepare_command)}
