@@ -39,6 +39,7 @@ from medtune.benchmarks.ctlesionvqa.construction.oracle import oracle
 from medtune.benchmarks.ctlesionvqa.paper_tables import REPEATS, missing, references
 from medtune.benchmarks.ctlesionvqa.published_tables import published_tables
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.kit_results import result_rows
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_facts import PATIENT_CELLS
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, is_v2, subtype
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
@@ -103,7 +104,6 @@ MULTIPLE_CHOICE = "multiple choice"
 VOLUME, VIDEO, IMAGE = "3d_volume", "2d_video", "2d_image"
 _AGENT = "agent: "
 _ANSWER_TYPES = ("numeric", "binary", "categorical")
-_PATIENT = ("sex", "age", "scanner", "contrast")
 _SPACING = "spacing"
 _ROW_GAP = re.compile(r"\{(\w+)\}")
 
@@ -132,11 +132,11 @@ def scenario(question: Question) -> str:
     if not is_v2(question):
         return NOT_V2
     form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])
-    return " + ".join([form, *(name for name in (*_PATIENT, _SPACING) if name in question.printed)])
+    return " + ".join([form, *(name for name in (*PATIENT_CELLS, _SPACING) if name in question.printed)])
 
 
 def _names() -> Mapping[str, Sequence[str]]:
-    known = [names for count in range(len(_PATIENT) + 1) for names in combinations(_PATIENT, count)]
+    known = [names for count in range(len(PATIENT_CELLS) + 1) for names in combinations(PATIENT_CELLS, count)]
     forms = [
         (MULTIPLE_CHOICE,),
         (MULTIPLE_CHOICE, _SPACING),

@@ -42,7 +42,8 @@ from medtune.benchmarks.ctlesionvqa.construction.mask_names import (
 )
 from medtune.benchmarks.ctlesionvqa.construction.questions import questions
 from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YES_NO, preset
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS, Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_facts import PATIENT_CELLS, Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
 from medtune.data.files import json_file
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN, Case, find_cases
@@ -51,7 +52,6 @@ from medtune.data.raw.source import Found, MediaFinding, NotFound, Reject, Sourc
 from medtune.data.types import MediaRef, Question
 
 LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"
-_ABOUT = ("sex", "age", "scanner", "contrast")
 _CASES = "cases"
 _LEVELS = ("*", "*/*", "*/*/*")
 
@@ -153,7 +153,7 @@ def _of_dicom(folder: Path) -> dict[str, str]:
         phase = next((word for word in ("arterial", "venous", "delay", "plain") if word in series.lower()), "")
         # An age is three digits and Y; ages of children in months are left out.
         years = str(int(age[:3])) if age[3:] == "Y" and age[:3].isdigit() else ""
-        return {key: cell for key, cell in zip(_ABOUT, (sex, years, scanner, phase), strict=True) if cell}
+        return {key: cell for key, cell in zip(PATIENT_CELLS, (sex, years, scanner, phase), strict=True) if cell}
     return {}
 
 
@@ -172,7 +172,7 @@ def _ask(
             broken.append(Reject(_CASES, number, None, _anonymous(outcome.reason, ref), ref.path))
             continue
         facts = from_json(outcome)
-        stated = {key: scans.cells[name, key] for key in _ABOUT if (name, key) in scans.cells}
+        stated = {key: scans.cells[name, key] for key in PATIENT_CELLS if (name, key) in scans.cells}
         cases.append(replace(facts, about={**facts.about, **stated}))
         wrong += [Reject(_CASES, number, organ, reason, ref.path) for organ, reason in facts.wrong.items()]
         for note in facts.notes:

@@ -13,27 +13,11 @@ A row holds both formats and becomes two questions; each keeps the cells that th
 The splits are the release's; the "validation" split of version 1 is its test split.
 
 Source: arXiv 2505.18915 (v1) and 2605.09679 (v2); Schuture/DeepTumorVQA, branches v1 (README.md) and v2 (HF_README.md).
-
-Finds the size of an organ's largest lesion and its difference from the organ in HU elsewhere in the release.
-
-The paper breaks sensitivity down by both (section 4.4), but no column of the question tables states them. They are
-taken from the answers about the same scan and organ ("largest lesion diameter", "tumor organ HU difference") and from
-the table of metadata of AbdomenAtlas.
-
-Takes from a row the cells that the official prompts of version 2 print, unchanged and without the empty ones.
-
-Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
-
-Looks up a scan's sex, age, scanner and contrast phase in the tables of scans that lie beside the questions.
-
-The questions of version 2 leave out scanner and contrast phase, and copies by others leave out sex and age as well.
-metadata/reports_and_metadata.csv and AbdomenAtlas's own tables state them.
 """
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
@@ -42,27 +26,15 @@ from sys import intern
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import tables
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.kit_results import row_id
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import MODES, find_pictures
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import (
-    INPUT_MODE,
-    Row,
-    number_and_unit,
-    question_files,
-    read_rows,
-)
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_facts import PATIENT_CELLS, LesionSizes, Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, Row, question_files, read_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import V2_TABLES, answer_type, category, subtype
-from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin, phase, scanner, sex
+from medtune.benchmarks.facets import age_decade, phase, scanner, sex
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import options_layout
 from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
-
-_DIAMETER, _DIFFERENCE = "largest lesion diameter", "tumor organ HU difference"
-_COLUMN = re.compile(r"largest (\w+) lesion diameter \(cm\)", re.I)
-_ORGANS = {"pancreatic": "pancreas", "hepatic": "liver", "renal": "kidney"}
-
-_PATIENT = ("sex", "age", "scanner", "contrast")
-COLUMNS = ("sex", "age", "scanner", "contrast")
 
 # The masks that a model may be shown: the organs that questions are about. Masks of lesions would reveal the answers.
 ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
@@ -73,64 +45,20 @@ _YES_NO = ("Yes", "No")
 _AGE = re.compile(r"\d+(\.\d+)?")
 
 
-@dataclass(slots=True)
-class LesionSizes:
-    """The size and contrast of the largest lesion of each organ."""
-
-    diameters_cm: dict[tuple[str, str], float] = field(default_factory=dict)
-    # The difference in HU between lesion and organ, by scan and organ.
-    differences_hu: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    def add_answer(self, scan: str, organ: str, subtype: str, answer: str) -> None:
-        """Adds the value from a free-text answer if its subtype states a diameter or a difference in HU."""
-        if subtype not in (_DIAMETER, _DIFFERENCE):
-            return
-        found = number_and_unit(answer)
-        if found is None:
-            return
-        if subtype == _DIAMETER:
-            self.diameters_cm[scan, organ] = found.value / (10 if found.unit == "mm" else 1)
-        else:
-            self.differences_hu[scan, organ] = found.value
-
-    def add_table(self, file: Path) -> None:
-        """Adds the diameters from AbdomenAtlas's table of metadata; other tables state none and are ignored."""
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            reader = csv.DictReader(opened)
-            names = reader.fieldnames or []
-            columns = {name: found[1].lower() for name in names if (found := _COLUMN.fullmatch(name.strip()))}
-            scans = [name for name in names if name.strip().lower().replace("_", " ") == "bdmap id"]
-            for row in reader if scans and columns else ():
-                for name, organ in columns.items():
-                    found_here = number_and_unit(row[name] or "")
-                    if found_here is not None and found_here.value > 0:
-                        key = row[scans[0]].strip(), _ORGANS.get(organ, organ)
-                        self.diameters_cm.setdefault(key, found_here.value)
-
-    def bins(self, scan: str, organ: str) -> dict[str, str]:
-        """Returns the facets "diameter" and "hu_contrast" of an organ, each only if it is known.
-
-        The left and the right organ of a pair count as one organ.
-        """
-        keys = (scan, organ), (scan, organ.rpartition(" ")[2])
-        diameter = next((self.diameters_cm[key] for key in keys if key in self.diameters_cm), None)
-        difference = next((self.differences_hu[key] for key in keys if key in self.differences_hu), None)
-        found = {} if diameter is None else {"diameter": diameter_bin(diameter)}
-        return found if difference is None else found | {"hu_contrast": contrast_bin(difference)}
-
-
 def printed_cells(row: Row, column: str) -> dict[str, str]:
     """Returns the cells that fill the gaps of a prompt, by gap; empty cells are left out.
 
     The result is empty for a row that is not of version 2. The entry "layout" is the text of `column` with gaps in
     place of question and options. Spacing and shape are given only for questions that ask for a number.
+
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
     """
     if "qid" not in row.untouched and PurePath(row.file).stem not in V2_TABLES:
         return {}
     asked = str(row.untouched[column])
     bare = asked.strip()
     found = {"layout": options_layout(asked) if column == "mc_question" else asked.replace(bare, "{question}")}
-    found |= {name: _untouched_cell(row, name) for name in _PATIENT}
+    found |= {name: _untouched_cell(row, name) for name in PATIENT_CELLS}
     if answer_type(row.get("question_subtype")) == "numeric" and (spacing := _untouched_cell(row, "spacing")):
         found |= {"spacing": spacing, "shape": str(row.untouched.get("shape"))}
     return {name: intern(said) for name, said in found.items() if said is not None}
@@ -139,24 +67,6 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
 def _untouched_cell(row: Row, name: str) -> str | None:
     value = row.untouched.get(name)
     return str(value) if value else None
-
-
-@dataclass(slots=True)
-class Scans:
-    """The cells of the tables of scans, by scan and column."""
-
-    cells: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def add(self, rows: Iterable[Row]) -> None:
-        """Adds the cells of a table; if several tables describe one scan, the first one counts."""
-        for row in rows:
-            for column in COLUMNS:
-                if (scan := row.get("image_id")) and (said := row.get(column)):
-                    self.cells.setdefault((intern(scan), column), intern(said))
-
-    def get(self, row: Row, column: str) -> str:
-        """Returns a cell of a row of questions or, if that is empty, of the row's scan; "" if both are empty."""
-        return row.get(column) or self.cells.get((row.get("image_id"), column), "")
 
 
 def source() -> Source:
