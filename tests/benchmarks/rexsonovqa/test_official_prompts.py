@@ -25,6 +25,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally_by_duration,
     tally_by_type,
 )
+from medtune.benchmarks.rexsonovqa.segments import read_segments
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question, Size
@@ -157,7 +158,7 @@ def test_real_questions_are_sent_as_they_were_released(
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", tmp_path / "benchmark_questions")
     shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, tmp_path)
-    for segment in rexsonovqa.read_segments(tmp_path / rexsonovqa.METADATA).values():
+    for segment in read_segments(tmp_path / rexsonovqa.METADATA).values():
         (tmp_path / f"{segment.video}.mp4").touch()
     questions = find_source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
     assert len(questions) == 514

@@ -10,6 +10,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.facets import DURATION_BINS
+from medtune.benchmarks.rexsonovqa.segments import read_segments
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box, Size
@@ -186,7 +187,7 @@ def real(shared_real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder = tmp_path / "real"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", folder / "benchmark_questions")
     shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, folder)
-    for segment in rexsonovqa.read_segments(folder / rexsonovqa.METADATA).values():
+    for segment in read_segments(folder / rexsonovqa.METADATA).values():
         (folder / f"{segment.video}.mp4").touch()
     return folder
 
