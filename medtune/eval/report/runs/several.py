@@ -27,6 +27,7 @@ from medtune.eval.report.table import (
     table_lines,
     word,
 )
+from medtune.eval.results.schema import PHASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,60 +136,55 @@ def _banners(members: Sequence[tuple[str, RunData]]) -> tuple[tuple[str, str], .
 
 
 def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable:
-    columns = ["run", "recipe", "model", "seed", "questions"]
-    for phase in ("zero_shot", "final"):
-        columns += [phase_title(phase), f"95 % interval, {phase_title(phase)}"]
     gains = adjusted_by_holm({name: run.gain for name, run in members if run.gain})
-    columns += [
-        first.difference,
-        f"95 % interval of the {first.difference}",
-        "p (patients)",
-        *([HOLM] if len(gains) > 1 else []),
-    ]
-    columns += ["p (McNemar, questions)", "guessing", "no image"]
-    columns += ["answers read by", *READINGS]
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for name, run in members:
-        seed = run.setting("train", "seed")
-        row: list[Cell] = [
-            word(name),
-            word(run.results.recipe or UNKNOWN),
-            word(run.results.model),
-            count(seed if isinstance(seed, int) else None),
-        ]
-        row.append(count(run.last.overall.n, of=run.last.asked))
-        for phase in ("zero_shot", "final"):
-            row += value_cells(run.phases[phase].overall if phase in run.phases else None)
-        gain = gains.get(name, run.gain)
-        row += gain_cells(gain, higher_is_better=run.higher_is_better)
-        row.append(p_value(gain.permutation_p if gain else None))
-        row += [p_value(gain.permutation_p_holm if gain else None)] if len(gains) > 1 else []
-        row.append(p_value(gain.mcnemar_p if gain else None))
-        row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
-        row += [word(spoken(run.last.parser)), *(_by_reading(run, reading) for reading in READINGS)]
-        rows.append(tuple(row))
+        seed, overall, gain = run.setting("train", "seed"), run.last.overall, gains.get(name, run.gain)
+        row = {
+            "run": word(name),
+            "recipe": word(run.results.recipe or UNKNOWN),
+            "model": word(run.results.model),
+            "seed": count(seed if isinstance(seed, int) else None),
+            "questions": count(overall.n, of=run.last.asked),
+        }
+        for phase in PHASES:
+            cells = value_cells(run.phases[phase].overall if phase in run.phases else None)
+            row[phase_title(phase)], row[f"95 % interval, {phase_title(phase)}"] = cells
+        cells = gain_cells(gain, higher_is_better=run.higher_is_better)
+        row[first.difference], row[f"95 % interval of the {first.difference}"] = cells
+        row["p (patients)"] = p_value(gain.permutation_p if gain else None)
+        if len(gains) > 1:
+            row[HOLM] = p_value(gain.permutation_p_holm if gain else None)
+        row["p (McNemar, questions)"] = p_value(gain.mcnemar_p if gain else None)
+        row["guessing"], row["no image"] = (number(overall.baselines.get(name)) for name in ("random", "text_only"))
+        row["answers read by"] = word(spoken(run.last.parser))
+        rows.append(row | {reading: _by_reading(run, reading) for reading in READINGS})
+    notes = _notes(members, first, adjusted=len(gains))
+    return ReportTable("The runs", tuple(rows[0]), tuple(tuple(row.values()) for row in rows), notes)
+
+
+def _notes(members: Sequence[tuple[str, RunData]], first: RunData, *, adjusted: int) -> tuple[str, ...]:
     direction = "Higher" if first.higher_is_better else "Lower"
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. "
     note += f"{first.difference.capitalize()}s are of each run by itself; "
     note += "the paired differences test them against each other."
     tests = (
         "p (patients): before and after are swapped for whole patients; it decides. McNemar's test takes questions as "
+        "independent and decides nothing."
     )
-    tests += "independent and decides nothing."
-    if len(gains) > 1:
-        tests += f" Holm's correction is over these {len(gains)} runs."
+    if adjusted > 1:
+        tests += f" Holm's correction is over these {adjusted} runs."
     readings = (
         "The last columns are the last phase by the option with the highest log-likelihood and by generated reply; "
+        "n/a where a model cannot give it."
     )
-    readings += "n/a where a model cannot give it."
     outside = [f"{name}: {run.last.outside_text}" for name, run in members if run.last.outside_text]
     methods = dict.fromkeys(run.results.interval_method for _, run in members)
     by = [f"95 % intervals: {method}." for method in methods if method]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
     passes = [f"{name}: {text}" for name, run in members for text in passes_notes(run)]
-    notes = (note, tests, readings, *by, *passes, *outside, *unscored)
-    return ReportTable("The runs", tuple(columns), tuple(rows), notes)
+    return (note, tests, readings, *by, *passes, *outside, *unscored)
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:
