@@ -16,6 +16,7 @@ import yaml
 from av.video.frame import VideoFrame
 
 from medtune.benchmarks.facets import DURATION_BINS
+from medtune.benchmarks.rexsonovqa.segments import read_segments, segment_of
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.data.media.videos.read import video_extent
 from medtune.data.prepared.read import open_prepared
@@ -59,12 +60,12 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
     shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, raw)
     ends: dict[str, float] = {}
-    segments = rexsonovqa.read_segments(raw / rexsonovqa.METADATA)
+    segments = read_segments(raw / rexsonovqa.METADATA)
     for segment in segments.values():
         ends[segment.video] = max(ends.get(segment.video, 0), segment.end_s or 0)
     shortest: dict[str, float] = {}
     for file in (raw / "benchmark_questions").glob("*/*.json"):
-        asked_about = rexsonovqa.segment_of(file.stem, segments)
+        asked_about = segment_of(file.stem, segments)
         assert asked_about is not None
         lengths_s = [float(row["time_end"]) - float(row["time_start"]) for row in json_of(file)]
         shortest[asked_about.video] = min(shortest.get(asked_about.video, math.inf), *lengths_s)
