@@ -71,10 +71,9 @@ class Comparison:
         return table_text(comparison_table(self.found))
 
     def __repr__(self) -> str:
-        low, high = self.ci95
         return (
             f"{self.found.metric}, {self.found.names[1]} minus {self.found.names[0]}: {self.gain:+.3f} (95 % interval "
-            f"{low:+.3f} to {high:+.3f}, {p_equals(self.p)}, {self.n} questions)"
+            f"{self.ci95.text(signed=True)}, {p_equals(self.p)}, {self.n} questions)"
         )
 
 

@@ -49,7 +49,7 @@ class NamedScore:
 
     def __str__(self) -> str:
         value = f"{self.value:.3f}" if math.isfinite(self.value) else "-"
-        reach = f"95 % interval {self.ci95.low:.3f} to {self.ci95.high:.3f}, " if self.ci95 else "no interval, "
+        reach = f"95 % interval {self.ci95.text()}, " if self.ci95 else "no interval, "
         return f"{self.metric} {value} ({reach}{self.n} question{'' if self.n == 1 else 's'})"
 
 

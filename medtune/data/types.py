@@ -372,3 +372,12 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+    def text(self, *, signed: bool = False) -> str:
+        """Returns the interval as text, with three decimals.
+
+        >>> Interval(-0.25, 0.5).text(signed=True)
+        '-0.250 to +0.500'
+        """
+        sign = "+" if signed else ""
+        return f"{self.low:{sign}.3f} to {self.high:{sign}.3f}"

@@ -127,7 +127,7 @@ def findings_text(findings: Sequence[Finding], *, title: str) -> str:
             each.title,
             each.value if each.ci95 else int(each.value),
             each.n,
-            f"{each.ci95[0]:.3f} to {each.ci95[1]:.3f}" if each.ci95 else None,
+            each.ci95 and each.ci95.text(),
             each.chance,
             len(each.items),
             "FLAG" if each.flag else "",

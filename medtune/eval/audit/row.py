@@ -199,8 +199,8 @@ def audit_text(audit: Audit, *, title: str) -> str:
             row.title,
             row.value,
             row.n,
-            _interval(row.ci95, signed=False),
-            f"{row.gap.value:+.3f} ({_interval(row.gap.ci95, signed=True)})" if row.gap else None,
+            row.ci95 and row.ci95.text(),
+            f"{row.gap.value:+.3f} ({row.gap.ci95.text(signed=True)})" if row.gap else None,
             "FLAG" if row.flag else "",
         )
         for row in audit.rows
@@ -214,13 +214,6 @@ def audit_text(audit: Audit, *, title: str) -> str:
     return "\n".join(
         [table_text(Table(title, columns, cells, tuple(notes))), *(["", table_text(answers)] if collapse else [])]
     )
-
-
-def _interval(interval: Interval | None, *, signed: bool) -> str | None:
-    if interval is None:
-        return None
-    sign = "+" if signed else ""
-    return f"{interval.low:{sign}.3f} to {interval.high:{sign}.3f}"
 
 
 @dataclass(frozen=True)

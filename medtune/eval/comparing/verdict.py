@@ -134,7 +134,7 @@ def readability_text(found: Readability, names: tuple[str, str] | None = None) -
         said += f", {found.neither:,} could be read neither time"
     if found.value is None:
         return f"{said}; no question has a reply that could be read both times."
-    reach = f" (95 % interval {found.ci95.low:+.3f} to {found.ci95.high:+.3f})" if found.ci95 else ""
+    reach = f" (95 % interval {found.ci95.text(signed=True)})" if found.ci95 else ""
     said += f"; the part of the {difference} on the {found.both:,} questions whose replies could be read both times is "
     rest = "" if found.format_value is None else f", and {found.format_value:+.3f} {gone}"
     return f"{said}{found.value:+.3f}{reach}{rest}."

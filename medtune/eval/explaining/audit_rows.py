@@ -36,7 +36,7 @@ def row_lines(
         asked: The questions of the phase, with those that have no options.
         most: Number of ids to name of each kind; None names all.
     """
-    reach = "" if row.ci95 is None else f" ({row.ci95[0]:.3f} to {row.ci95[1]:.3f})"
+    reach = "" if row.ci95 is None else f" ({row.ci95.text()})"
     yield f"{AUDIT}.{row.name}: {row.value:.6g}{reach}, the {row.metric} of {row.title}"
     if row.note:
         yield f"made of    {row.note}"
@@ -60,8 +60,9 @@ def row_lines(
     elif _alike(row, again):
         yield f"again      {again.value:.6g}, computed from the answers and pictures in the folders"
     else:
+        reach = "" if again.ci95 is None else f" ({again.ci95.text()})"
         yield (
-            f"again      {again.value:.6g}{'' if again.ci95 is None else ' ({:.3f} to {:.3f})'.format(*again.ci95)}, "
+            f"again      {again.value:.6g}{reach}, "
             "which is another one: the answers, the data or medtune's version are not those of audit.json"
         )
 
@@ -70,8 +71,7 @@ def _gap(gap: Gap) -> str:
     p = "" if gap.permutation_p is None else f"; {p_equals(gap.permutation_p)} by swaps of the two for whole patients"
     if gap.permutation_p_holm is not None:
         p += f", {p_equals(gap.permutation_p_holm)} after Holm's correction over the audit's checks, which decides"
-    low, high = gap.ci95
-    return f"the model's {ACCURACY} minus it, paired by question: {gap.value:+.6g} ({low:+.3f} to {high:+.3f}){p}"
+    return f"the model's {ACCURACY} minus it, paired by question: {gap.value:+.6g} ({gap.ci95.text(signed=True)}){p}"
 
 
 def _alike(row: AuditRow, again: AuditRow) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from medtune.data.catalog import nearest
+from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import both_correctness
 from medtune.eval.evidence import Evidence
@@ -37,7 +38,7 @@ class Number:
     phase: str  # The evaluation; "" for the gain.
     value: float | None
     n: int
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     condition: str = "image"
     parser: str = ""
     metric: str = ""  # Name of the metric; "" is the primary one.
@@ -203,7 +204,7 @@ def number_lines(number: Number, found: Explained, results: ResultsFile, *, most
         most: Number of ids to name of each kind; None names all.
     """
     rows = found.rows
-    reach = "" if number.ci95 is None else f" ({number.ci95[0]:.3f} to {number.ci95[1]:.3f})"
+    reach = "" if number.ci95 is None else f" ({number.ci95.text()})"
     value = "no value" if number.value is None else f"{number.value:.6g}{reach}"
     name = number.metric or results.primary.name
     how = f"{name} of what {number.parser!r} read under {number.condition!r}" if number.phase else f"change of {name}"
@@ -238,7 +239,7 @@ def _folds(rows: Sequence[ParsedReply]) -> int:
     return len(set(folds_of(rows)))
 
 
-def _basis(found: Explained, recorded: tuple[float, float] | None) -> str:
+def _basis(found: Explained, recorded: Interval | None) -> str:
     limits = found.limits
     assert limits is not None
     told = "" if limits.effective is None else f"as many as {limits.effective:.1f} independent questions tell"
@@ -248,8 +249,7 @@ def _basis(found: Explained, recorded: tuple[float, float] | None) -> str:
     if _folds(found.rows) > 1:
         return f"with patients as clusters {basis}"
     apart = max(abs(one - other) for one, other in zip(limits.interval, recorded or limits.interval, strict=True))
-    low, high = limits.interval
-    return basis if apart <= WITHIN else f"{basis}, computed again {low:.3f} to {high:.3f}, which is another one"
+    return basis if apart <= WITHIN else f"{basis}, computed again {limits.interval.text()}, which is another one"
 
 
 def _test(gain: LevelGain, found: SwapTest) -> str:

@@ -112,8 +112,8 @@ def agreement(
 
 def agreement_tables(found: JudgeAgreement, *, judge: str) -> list[Table]:
     rows: list[tuple[Cell, ...]] = [
-        ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
-        ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),
+        ("weighted kappa, quadratic", found.quadratic, found.quadratic_ci95 and found.quadratic_ci95.text()),
+        ("weighted kappa, linear", found.linear, found.linear_ci95 and found.linear_ci95.text()),
         ("equal points", found.equal, None),
         ("judge minus person, mean points", f"{found.difference:+.3f}", None),
     ]
@@ -148,7 +148,3 @@ def _key(row: Mapping[str, str | None], where: str) -> PredictionKey:
         if known == condition:
             return PredictionKey((row["question_id"] or "").strip(), known, "generation", int(repeat))
     raise ValueError(f"{where}: no condition {condition!r}; there are: {', '.join(_CONDITIONS)}")
-
-
-def _text(interval: Interval | None) -> str | None:
-    return f"{interval.low:.3f} to {interval.high:.3f}" if interval else None

@@ -133,11 +133,10 @@ def gain_table(
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
             rows.append(("  no look-alike in train", *_cells(without)))
     if gain:
-        low, high = gain.ci95
         difference = difference_word(higher_is_better=benchmark.higher_is_better)
-        rows.append((difference, f"{gain.value:+.3f}", str(gain.n), f"{low:+.3f} to {high:+.3f}"))
+        rows.append((difference, f"{gain.value:+.3f}", str(gain.n), gain.ci95.text(signed=True)))
         if part := gain.readability:
-            reach = f"{part.ci95.low:+.3f} to {part.ci95.high:+.3f}" if part.ci95 else ""
+            reach = part.ci95.text(signed=True) if part.ci95 else ""
             rows.append(("  readable both times", f"{part.value or 0.0:+.3f}", str(part.both), reach))
             rest = gain.n - part.both
             rows.append(("  became readable", f"{part.format_value or 0.0:+.3f}", str(rest), ""))
@@ -230,6 +229,6 @@ def phase_text(phase: PhaseScores, benchmark: Benchmark) -> str:
 
 
 def _cells(score: Measured, *, asked: int | None = None) -> tuple[str, str, str]:
-    interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
+    interval = score.ci95.text() if score.ci95 else ""
     value = "-" if score.value is None else f"{score.value:.3f}"
     return value, counted_text(score.n, asked), interval

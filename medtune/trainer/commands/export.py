@@ -129,7 +129,7 @@ def _scores(run: RunData) -> list[EvalResult] | None:
     if overall.value is None:
         return None
     simulated = f" ({run.label.provenance} data)" if run.label.provenance != "released" else ""
-    reach = f", 95 % interval {overall.ci95.low:.3f} to {overall.ci95.high:.3f}" if overall.ci95 else ""
+    reach = f", 95 % interval {overall.ci95.text()}" if overall.ci95 else ""
     score = EvalResult(
         task_type="visual-question-answering",
         dataset_type=results.benchmark,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from medtune.data.types import Interval
 from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
@@ -81,7 +80,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         for run, (before, after), p_holm in zip(runs, values, adjusted, strict=True)
     ]
     rows += [
-        (name, None, None, f"{found.value:+.3f}", _interval(found.ci95), None)
+        (name, None, None, f"{found.value:+.3f}", found.ci95 and found.ci95.text(signed=True), None)
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     difference = difference_word(higher_is_better=benchmark.higher_is_better)
@@ -128,7 +127,3 @@ def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[ParsedReply],
 
 def _json(found: SeedsGain) -> dict[str, object]:
     return {**asdict(found), "ci95": list(found.ci95) if found.ci95 else None, "per_seed": list(found.per_seed)}
-
-
-def _interval(interval: Interval | None) -> str | None:
-    return f"{interval.low:+.3f} to {interval.high:+.3f}" if interval else None
