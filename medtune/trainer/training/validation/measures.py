@@ -23,7 +23,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
-from medtune.eval.statistics.calibration import NUM_BINS
+from medtune.eval.statistics.calibration import NUM_BINS, brier_score, option_probabilities, true_place
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import lost_readers_named
@@ -139,7 +139,9 @@ class _ClosedAnswers:
         surest = [max(row.shares, key=row.shares.__getitem__) for row in read]
         right_N = self._tensor([int(option == row.answer) for option, row in zip(surest, read, strict=True)])
         self._ece.update(self._tensor([max(row.shares.values()) for row in read]), right_N)
-        self._brier.update(self._tensor([_brier(row) for row in read]))
+        places = [true_place([*row.shares], row.answer) for row in read]
+        brier = [brier_score([*row.shares.values()], place) for row, place in zip(read, places, strict=True)]
+        self._brier.update(self._tensor(brier))
         for name, area in self._areas.items():
             if offered := [row for row in read if name in row.shares]:
                 true_N = self._tensor([int(row.answer == name) for row in offered])
@@ -210,16 +212,10 @@ class MacroF1(Metric):
 def _shares(said: Prediction | None, *, per_token: bool) -> dict[str, float]:
     if said is None or not said.option_logprobs or said.options_shown is None:
         return {}
-    logprobs = torch.tensor(said.option_logprobs, dtype=torch.float64)
+    logprobs = said.option_logprobs
     if per_token and said.option_tokens:
-        logprobs = logprobs / torch.tensor(said.option_tokens)
-    return dict(zip(said.options_shown, logprobs.softmax(-1).tolist(), strict=True))
-
-
-def _brier(row: _Closed) -> float:
-    # A truth that is not among the options has the probability 0.
-    shares = {row.answer: 0.0, **row.shares}
-    return sum((share - (option == row.answer)) ** 2 for option, share in shares.items()) / 2
+        logprobs = tuple(total / number for total, number in zip(logprobs, said.option_tokens, strict=True))
+    return dict(zip(said.options_shown, option_probabilities(logprobs), strict=True))
 
 
 class BatchAsker:
