@@ -92,30 +92,16 @@ def gain_table(run: RunData) -> ReportTable:
     notes += [*passes_notes(run), *filter(None, [run.last.outside_text])]
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
-        rows.append(
-            (word(run.difference, "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3))
-        )
+        empty = (number(None),) * (4 if waits else 3)
+        rows.append((word(run.difference, "ours"), gained, count(run.gain.n), reach, *empty))
         notes.append(f"The {run.difference} is paired: the same questions before and after.")
         if part := run.gain.readability:
-            empty = (number(None),) * (4 if waits else 3)
-            rows.append(
-                (
-                    word("of it, readable both times"),
-                    change(part.value),
-                    count(part.both),
-                    interval(part.ci95, sign=True),
-                    *empty,
-                )
-            )
-            rows.append(
-                (
-                    word("of it, with replies that became readable"),
-                    change(part.format_value),
-                    count(run.gain.n - part.both),
-                    interval(None),
-                    *empty,
-                )
-            )
+            of_answers, of_format, became = change(part.value), change(part.format_value), run.gain.n - part.both
+            reach = interval(part.ci95, sign=True)
+            rows += [
+                (word("of it, readable both times"), of_answers, count(part.both), reach, *empty),
+                (word("of it, with replies that became readable"), of_format, count(became), interval(None), *empty),
+            ]
             notes.append(readability_text(part))
         notes.append(f"{question_level(run.gain)}.")
         if run.gain.unscored:

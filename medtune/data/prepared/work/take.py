@@ -2,7 +2,7 @@
 
 import shutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -101,18 +101,7 @@ def take(
     if without_media:
         return Taken(table, {}, table.rejects)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
-    if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
-        note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
-        table = replace(table, notes=(*table.notes, note))
-    if others := sum(path.exists() and says_burned_in(path) for path in copied):
-        note = f"TEXT IN THE PICTURES: {others} of {len(copied)} {_BURNED_IN}"
-        table = replace(table, notes=(*table.notes, note))
-    if others := sum(file.content is not None and not file.content.is_in_hu for file in copied.values()):
-        note = f"NO HOUNSFIELD UNITS: {others} {_NOT_IN_HU}"
-        table = replace(table, notes=(*table.notes, note))
-    if others := sum(path.suffix.lower() in VIDEO_SUFFIXES and hides_damage(path) for path in copied if path.is_file()):
-        note = f"DAMAGE WOULD NOT SHOW: {others} {_UNCHECKED}"
-        table = replace(table, notes=(*table.notes, note))
+    table = replace(table, notes=(*table.notes, *_notes_on_media(copied)))
     if source.provenance == "synthetic":
         # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.
         copied = {path: _without_look(file) for path, file in copied.items()}
@@ -125,6 +114,17 @@ def take(
     counted = rejected if limit is None else lost
     check_rejected_share(counted, root, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, copied, rejected)
+
+
+def _notes_on_media(copied: Mapping[Path, CopiedFile]) -> Iterator[str]:
+    if found := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
+        yield f"files with several pictures (MPO, as phones write them): {found}; the first picture of each was taken"
+    if found := sum(path.exists() and says_burned_in(path) for path in copied):
+        yield f"TEXT IN THE PICTURES: {found} of {len(copied)} {_BURNED_IN}"
+    if found := sum(file.content is not None and not file.content.is_in_hu for file in copied.values()):
+        yield f"NO HOUNSFIELD UNITS: {found} {_NOT_IN_HU}"
+    if found := sum(path.suffix.lower() in VIDEO_SUFFIXES and hides_damage(path) for path in copied if path.is_file()):
+        yield f"DAMAGE WOULD NOT SHOW: {found} {_UNCHECKED}"
 
 
 def _with_made_questions(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:
