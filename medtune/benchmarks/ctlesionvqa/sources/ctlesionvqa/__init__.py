@@ -27,12 +27,13 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import tables
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.kit_results import row_id
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import MODES, find_pictures
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_facts import PATIENT_CELLS, LesionSizes, Scans
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, Row, question_files, read_rows
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, cell, question_files, read_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import V2_TABLES, answer_type, category, subtype
 from medtune.benchmarks.facets import age_decade, phase, scanner, sex
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import options_layout
+from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
@@ -53,19 +54,19 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
 
     Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
     """
-    if "qid" not in row.untouched and PurePath(row.file).stem not in V2_TABLES:
+    if "qid" not in row.values and PurePath(row.place.file).stem not in V2_TABLES:
         return {}
-    asked = str(row.untouched[column])
+    asked = str(row.values[column])
     bare = asked.strip()
     found = {"layout": options_layout(asked) if column == "mc_question" else asked.replace(bare, "{question}")}
     found |= {name: _untouched_cell(row, name) for name in PATIENT_CELLS}
-    if answer_type(row.get("question_subtype")) == "numeric" and (spacing := _untouched_cell(row, "spacing")):
-        found |= {"spacing": spacing, "shape": str(row.untouched.get("shape"))}
+    if answer_type(cell(row, "question_subtype")) == "numeric" and (spacing := _untouched_cell(row, "spacing")):
+        found |= {"spacing": spacing, "shape": str(row.values.get("shape"))}
     return {name: intern(said) for name, said in found.items() if said is not None}
 
 
 def _untouched_cell(row: Row, name: str) -> str | None:
-    value = row.untouched.get(name)
+    value = row.values.get(name)
     return str(value) if value else None
 
 
@@ -109,9 +110,9 @@ class _Reader:
     unknown: Counter[str] = field(default_factory=Counter)
 
     def read(self, row: Row, split: Split | None) -> None:
-        formats = [name for name, column in _FORMATS.items() if row.get(column)]
+        formats = [name for name, column in _FORMATS.items() if cell(row, column)]
         if not formats:
-            self.rejects.append(row.error("question", "wanted a question, the row has none").reject)
+            self.rejects.append(row.place.error("wanted a question, the row has none", field="question").reject)
         facets = self._facets(row) if formats else {}
         for name in formats:
             try:
@@ -120,19 +121,19 @@ class _Reader:
                 self.rejects.append(error.reject)
 
     def _question(self, row: Row, kind: str, facets: dict[str, str], split: Split | None) -> Question:
-        scan = intern(row.get("image_id"))
+        scan = intern(cell(row, "image_id"))
         if scan not in self.media:
             self.media[scan] = (self._media(row, scan),)
-        asked = subtype(row.get("question_subtype"))
+        asked = subtype(cell(row, "question_subtype"))
         if not asked:
-            raise row.error("question_subtype", "wanted a subtype, the cell is empty")
-        text, options, answer, unit = row.get("question"), tuple[str, ...](), row.get("answer"), None
+            raise row.place.error("wanted a subtype, the cell is empty", field="question_subtype")
+        text, options, answer, unit = cell(row, "question"), tuple[str, ...](), cell(row, "answer"), None
         answer_kind: AnswerKind = "text"
         if kind == "multi_choice":
             answer_kind = "choice"
             text, options, answer = tables.choice(row)
         elif not answer:
-            raise row.error("answer", "wanted an answer, the cell is empty")
+            raise row.place.error("wanted an answer, the cell is empty", field="answer")
         elif answer.lower() in ("yes", "no"):
             answer_kind, options, answer = "yes_no", _YES_NO, answer.capitalize()
         elif answer_type(asked) == "numeric":
@@ -156,8 +157,8 @@ class _Reader:
         )
 
     def _id(self, row: Row, kind: str) -> str:
-        qid = row.get("qid")
-        return row_id(qid, kind) if qid and self.qids[qid] == 1 else f"{row.file} {row.line} {kind}"
+        qid = cell(row, "qid")
+        return row_id(qid, kind) if qid and self.qids[qid] == 1 else f"{row.place.file} {row.place.row} {kind}"
 
     def _media(self, row: Row, scan: str) -> MediaRef:
         case = self.cases.get(scan)
@@ -165,26 +166,28 @@ class _Reader:
             return self.pictures[scan]
         if case is None:
             if not re.fullmatch(r"\w+", scan):
-                raise row.error("image_id", "wanted a scan's name")
+                raise row.place.error("wanted a scan's name", field="image_id")
             if not self.needs_media:
                 return MediaRef(self.root / scan / "ct.nii.gz", kind="volume")
             self.missing.setdefault(scan, Missing(f"{scan}/ct.nii.gz", ATLAS))
-            raise row.error("image_id", "its scan is not in the folder (list what to fetch with --list-missing)")
+            raise row.place.error(
+                "its scan is not in the folder (list what to fetch with --list-missing)", field="image_id"
+            )
         masks = tuple((organ, case.masks[organ]) for organ in ORGANS if organ in case.masks)
         return MediaRef(case.scan, kind="volume", masks=masks, encoding=case.encoding)
 
     def _facets(self, row: Row) -> dict[str, str]:
-        asked, organ = subtype(row.get("question_subtype")), _organ(row)
+        asked, organ = subtype(cell(row, "question_subtype")), _organ(row)
         task = category(asked)
         if task is None:
             self.unknown[asked] += 1
-            task = row.get("question_type").replace("_", " ").lower() or "other"
+            task = cell(row, "question_type").replace("_", " ").lower() or "other"
         age, made_by, contrast = (self.scans.get(row, column) for column in ("age", "scanner", "contrast"))
         found = {
             "task": task,
             "subtype": asked,
             "organ": organ,
-            **self.sizes.bins(row.get("image_id"), organ),
+            **self.sizes.bins(cell(row, "image_id"), organ),
             "sex": sex(self.scans.get(row, "sex")) or "",
             "age": (age_decade(float(age)) if _AGE.fullmatch(age) else None) or "",
             "scanner": scanner(made_by) if made_by else "",
@@ -203,8 +206,10 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     sizes, scans, said, qids = LesionSizes(), Scans(), set[Split | None](), Counter[str]()
     for row, split in _rows(folder, files):
         said.add(split)
-        qids[row.get("qid")] += 1
-        sizes.add_answer(row.get("image_id"), _organ(row), subtype(row.get("question_subtype")), row.get("answer"))
+        qids[cell(row, "qid")] += 1
+        sizes.add_answer(
+            cell(row, "image_id"), _organ(row), subtype(cell(row, "question_subtype")), cell(row, "answer")
+        )
     for file in (*others, *(folder / "metadata").glob("*.csv")):
         if file.suffix == ".csv":
             sizes.add_table(file)
@@ -236,8 +241,8 @@ def _rows(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Row, Split | No
         words = re.split(r"[^a-z]+", file.stem.lower())
         of_file = next((_SPLITS[word] for word in words if word in _SPLITS), None)
         for row in read_rows(folder, file):
-            yield row, _SPLITS.get(row.get("split").lower(), of_file)
+            yield row, _SPLITS.get(cell(row, "split").lower(), of_file)
 
 
 def _organ(row: Row) -> str:
-    return row.get("organ").replace("_", " ").lower()
+    return cell(row, "organ").replace("_", " ").lower()

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, number_and_unit
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import cell, number_and_unit
 from medtune.benchmarks.facets import contrast_bin, diameter_bin
+from medtune.data.raw.rows import Row
 
 _DIAMETER, _DIFFERENCE = "largest lesion diameter", "tumor organ HU difference"
 _COLUMN = re.compile(r"largest (\w+) lesion diameter \(cm\)", re.I)
@@ -80,9 +81,9 @@ class Scans:
         """Adds the cells of a table; if several tables describe one scan, the first one counts."""
         for row in rows:
             for column in PATIENT_CELLS:
-                if (scan := row.get("image_id")) and (said := row.get(column)):
+                if (scan := cell(row, "image_id")) and (said := cell(row, column)):
                     self.cells.setdefault((intern(scan), column), intern(said))
 
     def get(self, row: Row, column: str) -> str:
         """Returns a cell of a row of questions or, if that is empty, of the row's scan; "" if both are empty."""
-        return row.get(column) or self.cells.get((row.get("image_id"), column), "")
+        return cell(row, column) or self.cells.get((cell(row, "image_id"), column), "")

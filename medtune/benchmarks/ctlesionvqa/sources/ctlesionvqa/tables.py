@@ -10,14 +10,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.json_text import json_value
 from medtune.data.raw.lettered_options import find_option, split_options
-from medtune.data.raw.source import Reject, RowError
+from medtune.data.raw.rows import Row
+from medtune.data.raw.source import Place
 
 SPELLINGS: Mapping[str, str] = {
     "bdmap_id": "image_id", "multiple_choice_question": "mc_question", "multi_choice_question": "mc_question",
@@ -42,21 +42,6 @@ INPUT_MODE = "input_mode"
 """The cell with the kit's name of what is shown of a scan; only rows that show a clip or a slice have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    file: str  # The table's path relative to the folder.
-    line: int  # The number of the row in its file, from 1.
-    values: Mapping[str, str]  # The cells by our names of the columns, as `text` writes them.
-    untouched: Mapping[str, object]  # The same cells unchanged, as the file has them.
-
-    def get(self, name: str) -> str:
-        """Returns the text of a column; "" if the column is missing or the cell is empty."""
-        return self.values.get(name, "")
-
-    def error(self, name: str, message: str) -> RowError:
-        return RowError(Reject(self.file, self.line, name, message))
-
-
 def question_files(root: Path) -> tuple[list[Path], list[Path]]:
     """Returns the tables of questions in a folder, and the other tables that lie beside them."""
     found, others = list[Path](), list[Path]()
@@ -71,10 +56,15 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table, with only the columns that medtune uses."""
+    """Yields the rows of a table, with only the columns that medtune uses, under our names."""
     name = str(file.relative_to(root))
     for line, values in enumerate(_rows(file), start=1):
-        yield Row(name, line, {column: text(value) for column, value in values.items()}, values)
+        yield Row(Place(name, line), values)
+
+
+def cell(row: Row, name: str) -> str:
+    """Returns the text of a column; "" if the column is missing or the cell is empty."""
+    return text(row.values.get(name))
 
 
 def text(value: object) -> str:
@@ -178,21 +168,21 @@ WrittenNumber(value=-32.4, text='-32.4', unit=None)]
 
 def number(row: Row) -> WrittenNumber:
     """Returns the number in a row's answer, with the unit of the question if the answer states none."""
-    found = number_and_unit(row.get("answer"))
+    found = number_and_unit(cell(row, "answer"))
     if found is None:
-        raise row.error("answer", f"wanted one number, got {row.get('answer')!r}")
-    asked = re.search(r"(?:\(|\bin )\s*" + _UNIT.pattern, row.get("question"), re.I)
+        raise row.place.error(f"wanted one number, got {cell(row, 'answer')!r}", field="answer")
+    asked = re.search(r"(?:\(|\bin )\s*" + _UNIT.pattern, cell(row, "question"), re.I)
     return found if found.unit or not asked else found._replace(unit=asked[1])
 
 
 def choice(row: Row) -> SplitChoice:
     """Returns a row's multiple-choice question, whose options are read from the question's text."""
-    lettered = split_options(row.get("mc_question"))
+    lettered = split_options(cell(row, "mc_question"))
     if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
-        raise row.error("mc_question", "wanted two or more different options after A, B, ...")
-    said = row.get("correct_option")
+        raise row.place.error("wanted two or more different options after A, B, ...", field="mc_question")
+    said = cell(row, "correct_option")
     letter = _CORRECT.match(said)
     answer = find_option(letter[1] if letter else said, lettered.options)
     if answer is None:
-        raise row.error("correct_option", f"{said!r} is not among the {len(lettered.options)} options")
+        raise row.place.error(f"{said!r} is not among the {len(lettered.options)} options", field="correct_option")
     return SplitChoice(lettered.text, lettered.options, answer)
