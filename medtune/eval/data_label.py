@@ -191,7 +191,7 @@ def several(unit: str, number: int) -> str:
     """
     if number == 1:
         return unit
-    return " or ".join(f"{each[:-1]}ies" if each.endswith("dy") else f"{each}s" for each in unit.split(" or "))
+    return " or ".join(f"{each[:-1]}ies" if each.endswith("y") else f"{each}s" for each in unit.split(" or "))
 
 
 def recorded_label(facts: Mapping[str, object]) -> DataLabel:

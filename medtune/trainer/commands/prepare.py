@@ -23,7 +23,7 @@ from medtune.data.readable import readable_text
 from medtune.data.types import SPLITS, Question, Split
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import label_of
+from medtune.eval.data_label import label_of, several
 from medtune.trainer.commands.arguments import Commands, add_overrides, positive, share
 from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin, patient_advice
 from medtune.trainer.recipe.read import read_recipe
@@ -242,7 +242,7 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     print(f"patients: {manifest.patient_unit}")
     for split in SPLITS:
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
-        of_whom = f"{manifest.num_patients[split]} {_several(manifest.stands_for_patient)}"
+        of_whom = f"{manifest.num_patients[split]} {several(manifest.stands_for_patient, 2)}"
         print(f"  {split:<6}{prepared.num_questions(split):>7} questions of {of_whom}  {tasks}")
     if {*SPLITS} - {*manifest.own_splits} and manifest.fractions != TEST_ONLY:
         together = "; look-alikes stay together" if manifest.lookalikes.largest > 1 else ""
@@ -287,11 +287,6 @@ def _folder_before(out: Path) -> Manifest | None:
         before, said = None, "damaged, or of another version"
     print(f"{out}: holds a prepared folder ({said}), which is replaced once the new one is finished", file=sys.stderr)
     return before
-
-
-def _several(unit: str) -> str:
-    """Returns the plural of what stands for a patient, e.g. "studies", or "films or images"."""
-    return " or ".join(f"{each[:-1]}ies" if each.endswith("y") else f"{each}s" for each in unit.split(" or "))
 
 
 def _fill_cache(name: str, overrides: list[str], *, processes: int) -> int:
