@@ -159,7 +159,7 @@ def evaluation_page(found: Evaluation) -> Page:
         banners=found.label.banners(),
         verdict="",
         figure_name=spoken(score.metric),
-        figure=_figure(score.score),
+        figure="no score yet" if score.score.value is None else plain(score.score.value),
         reach=_reach(score.score, asked=scores.asked),
         sentences=(
             f"{len(found.questions):,} questions{_patients(found)}, read by "
@@ -252,10 +252,6 @@ def _metrics_table(found: Evaluation) -> ReportTable:
 
 def _value_cells(score: Measured) -> tuple[Cell, Cell, Cell]:
     return (number(score.value), interval(score.ci95), count(score.n))
-
-
-def _figure(score: Measured) -> str:
-    return "no score yet" if score.value is None else plain(score.value)
 
 
 def _reach(score: Measured, *, asked: int) -> str:

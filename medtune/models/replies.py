@@ -261,7 +261,7 @@ def reply_rows(prompts: Mapping[int, Prompted], *, batch_tokens: int, one_tree: 
             (`grow_within`), and then has the row for itself.
         one_tree: Whether each tree with media has the row for itself (`Model.mixes_images`).
     """
-    order = sorted(prompts, key=lambda number: _order(prompts[number].media))
+    order = sorted(prompts, key=lambda number: (prompts[number].media is None, prompts[number].media or 0))
     row, taken = ReplyRow([], [], []), 0
     is_blind = False
     for media, same in groupby(order, key=lambda number: prompts[number].media):
@@ -282,7 +282,3 @@ def reply_rows(prompts: Mapping[int, Prompted], *, batch_tokens: int, one_tree: 
             taken, is_blind = taken + size, media is None
     if row.trees:
         yield row
-
-
-def _order(media: int | None) -> tuple[bool, int]:
-    return media is None, media or 0

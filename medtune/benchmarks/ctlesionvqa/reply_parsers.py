@@ -132,7 +132,9 @@ def robust_yes_no(reply: str) -> str | None:
     """
     said = after_thoughts(reply).lower()
     first = _VERDICT.match(said)
-    verdicts = {first[1], *re.findall(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)", said)} if first else set(_words(said))
+    verdicts = (
+        {first[1], *re.findall(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)", said)} if first else set(_YES_OR_NO.findall(said))
+    )
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
@@ -145,10 +147,6 @@ def normalised(text: str) -> str:
     Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (normalize_text).
     """
     return re.sub(r"\s+", " ", re.sub(r"[^\w\s-]", "", text.strip().lower()))
-
-
-def _words(said: str) -> list[str]:
-    return _YES_OR_NO.findall(said)
 
 
 def robust(reply: str, question: Question) -> str | None:

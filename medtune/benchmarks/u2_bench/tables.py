@@ -152,7 +152,8 @@ def _kinds(replies: Sequence[ParsedReply]) -> Table:
     printed = published("u2_bench")["error_shares_pct"]
     rows: list[tuple[Cell, ...]] = []
     for name, kinds in KINDS.items():
-        chosen = [reply_type(_text(row), row.question) for row in replies if analysis(row.question) == name]
+        asked = [(row.prediction, row.question) for row in replies if analysis(row.question) == name]
+        chosen = [reply_type((said.text if said else None) or "", question) for said, question in asked]
         for kind in kinds:
             share = 100 * chosen.count(kind) / len(chosen) if chosen else None
             rows.append(
@@ -165,7 +166,3 @@ def _kinds(replies: Sequence[ParsedReply]) -> Table:
         notes=("Printed: one model that the paper does not name. Mistakes inside a report need a reader.",),
         digits=2,
     )
-
-
-def _text(row: ParsedReply) -> str:
-    return (row.prediction.text if row.prediction else None) or ""

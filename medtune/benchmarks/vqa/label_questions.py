@@ -60,7 +60,8 @@ def read_labels(
         found = _listed(row, columns[0], options, said)
         printed[LABELS] = "\n".join(options)
     else:
-        names, found, unsure, empty = [_label_name(row, name, said) for name in columns], list[str](), list[str](), 0
+        names = [_checked(row, said.renamed(name.strip()), name) for name in columns]
+        found, unsure, empty = list[str](), list[str](), 0
         for name, label in zip(columns, names, strict=True):
             value = _cell(row.values.get(name), said)
             if value and value not in _WORDS:
@@ -80,10 +81,6 @@ def _cell(value: object, said: TableOptions) -> str:
     text = cell_text(value)
     number = re.sub(r"^([-+]?\d+)[.,]0+$", r"\1", text)
     return said.renamed(number).casefold().rstrip(".")
-
-
-def _label_name(row: Row, name: str, said: TableOptions) -> str:
-    return _checked(row, said.renamed(name.strip()), name)
 
 
 def _checked(row: Row, label: str, field: str) -> str:

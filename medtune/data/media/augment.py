@@ -114,16 +114,13 @@ def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.G
         if "move" in changes:
             pixels_HWC = _moved(pixels_HWC, shift_x, shift_y, scale)
         if "grey" in changes:
-            pixels_HWC = _table(gamma)[pixels_HWC]
+            table = np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma), dtype=np.uint8)
+            pixels_HWC = table[pixels_HWC]
         return np.ascontiguousarray(pixels_HWC)
 
     if isinstance(media, Image):
         return Image(one(media.pixels_HWC))
     return replace(media, frames_THWC=np.stack([one(frame_HWC) for frame_HWC in media.frames_THWC]))
-
-
-def _table(gamma: float) -> NDArray[np.uint8]:
-    return np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma), dtype=np.uint8)
 
 
 def _moved(pixels_HWC: NDArray[np.uint8], shift_x: float, shift_y: float, scale: float) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from medtune.data.grouping import grouped
-from medtune.data.types import Condition, Question
+from medtune.data.types import Condition
 from medtune.eval.audit.habits import (
     GUESSING,
     collapse_by_subtype,
@@ -217,7 +217,8 @@ def permutation_rows(subject: AuditedPhase) -> list[AuditRow]:
         return [accuracy]
     option = [fmean(before == after.parsed for before, after in read) for _, read in pairs]
     place = [
-        fmean(_place(question, before) == _place_chosen(after) for before, after in read) for question, read in pairs
+        fmean(question.options.index(before) == _place_chosen(after) for before, after in read)
+        for question, read in pairs
     ]
     patients = [question.patient_id for question, _ in pairs]
     lead = intervals.gain_interval(place, option, patients)
@@ -240,10 +241,6 @@ def permutation_rows(subject: AuditedPhase) -> list[AuditRow]:
         counts=ids_of(question for question, _ in pairs),
     )
     return [follows, accuracy]
-
-
-def _place(question: Question, answer: str) -> int:
-    return question.options.index(answer)
 
 
 def _place_chosen(row: ParsedReply) -> int:

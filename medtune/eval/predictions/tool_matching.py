@@ -154,7 +154,8 @@ class _NamedQuestions(NamedTuple):
 def _by_ids(
     rows: Sequence[ToolRow], by_id: Mapping[str, Question], find: Callable[[str], str | None]
 ) -> _NamedQuestions:
-    columns, unknown = _columns(rows), list[str]()
+    columns = [*ID_FIELDS, *sorted({name for row in rows for name in row.fields} - set(ID_FIELDS))]
+    unknown = list[str]()
     for name in columns:
         known = [by_id.get(row.fields.get(name, "")) for row in rows]
         if any(known):
@@ -174,10 +175,6 @@ def _by_ids(
         if len(found) == len(rows):
             return _NamedQuestions(name, found, ())
     return _NamedQuestions(None, (), unknown)
-
-
-def _columns(rows: Sequence[ToolRow]) -> list[str]:
-    return [*ID_FIELDS, *sorted({name for row in rows for name in row.fields} - set(ID_FIELDS))]
 
 
 def _by_texts(

@@ -141,9 +141,8 @@ def _caveats(run: RunData) -> tuple[Caveat, ...]:
     if image and not image.is_shown:
         found.append(Caveat("It is not shown that the model looks at the patient's image.", ""))
     strong = [] if rival is None else [_rival(rival)]
-    worse = (
-        [Caveat(_fallen(is_sure=sure), " ".join(fall_sentences(fell)))] if fell and (told or judged != "gain") else []
-    )
+    title = "It got worse at something." if sure else "It may have got worse at something."
+    worse = [Caveat(title, " ".join(fall_sentences(fell)))] if fell and (told or judged != "gain") else []
     found += [*strong, *worse] if rival and rival.is_better else [*worse, *strong] if sure else [*strong, *worse]
     found += _flagged(run, rival)
     return tuple(found) or (() if run.label.banners() else (_UNSURE_SITE,))
@@ -153,10 +152,6 @@ def _rival(rival: Strongest) -> Caveat:
     if rival.is_better:
         return Caveat("A shortcut without this model does better.", rival.sentence)
     return Caveat("A shortcut without this model may do as well.", rival.sentence)
-
-
-def _fallen(*, is_sure: bool) -> str:
-    return "It got worse at something." if is_sure else "It may have got worse at something."
 
 
 def _remembered(run: RunData) -> list[Caveat]:

@@ -228,10 +228,6 @@ def answer_rows(
         yield {"id": id_, "error": why, **about}
 
 
-def _in_order(rows: Iterable[dict[str, Any]], order: Mapping[str, int]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: order.get(row["id"], len(order)))
-
-
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Writes the rows as CSV, or as JSON lines under the name .jsonl, and returns them as they were written.
 
@@ -353,7 +349,8 @@ def predict(
         work = scratch / "work" if target is None else target.with_name(f".{target.name}{UNFINISHED}")
         _same_model(predictor, work)
         asked, answers, abstains = _answered(predictor, asked, work, error_rate)
-    rows = _in_order(answer_rows(predictor, asked, answers, abstains), asked.order)
+    order, given = asked.order, answer_rows(predictor, asked, answers, abstains)
+    rows = sorted(given, key=lambda row: order.get(row["id"], len(order)))
     if abstains is not None:
         predictor.say(f"abstention: {abstains.said}")
     if target is not None:

@@ -345,7 +345,10 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLa
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLayer]) -> ValueError:
     choices = [
-        choice for kind in (hint, *typing.get_args(hint)) for choice in typing.get_args(kind) if _is_choice(kind)
+        choice
+        for kind in (hint, *typing.get_args(hint))
+        if typing.get_origin(kind) is Literal
+        for choice in typing.get_args(kind)
     ]
     meant = value_meant(value, choices) if choices and isinstance(value, str | int) else ""
     if place[-1] == "targets" and isinstance(value, list):
@@ -354,10 +357,6 @@ def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[SettingsLay
     return ValueError(
         f"{origin_of(layers, place)}: {'.'.join(place)} is {_yaml_text(value)}; it must be {wanted(hint)}{ending}"
     )
-
-
-def _is_choice(hint: Hint) -> bool:
-    return typing.get_origin(hint) is Literal
 
 
 def _yaml_text(value: object) -> str:

@@ -11,7 +11,7 @@ from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.patient_swaps import holm, p_text, patient_p
 from medtune.trainer.runs.answers import answered_rows
-from medtune.trainer.runs.finished_run import FinishedRun, open_finished
+from medtune.trainer.runs.finished_run import open_finished
 from medtune.trainer.runs.run_folder import write_json
 from medtune.trainer.series.runs import PlannedRun, Series
 
@@ -41,7 +41,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
     """Writes OUT/seeds.json from the folders seed_0 to seed_(N-1) and returns its table."""
     finished = [open_finished(out / f"seed_{index}") for index in range(number)]
     benchmark, label = finished[0].benchmark, finished[0].label
-    runs, unscored = without_unscored([_read(run) for run in finished])
+    runs, unscored = without_unscored(
+        [SeedRun(run.recipe.train.seed, run.folder.root, answered_rows(run)) for run in finished]
+    )
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
     metric = benchmark.primary_metric
@@ -104,10 +106,6 @@ def compare_seeds(out: Path, *, number: int) -> str:
 
 def _patients(rows: Sequence[ParsedReply]) -> list[str]:
     return [row.question.patient_id for row in rows]
-
-
-def _read(run: FinishedRun) -> SeedRun:
-    return SeedRun(run.recipe.train.seed, run.folder.root, answered_rows(run))
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:

@@ -368,19 +368,14 @@ def _gain_rows(gain: Gains) -> tuple[list[str], list[list[object]]]:
     columns += ["of answers", "of format", "p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
     levels = {"all": gain, **gain.by.get("task", {})}
     return columns, [
-        [task, each.n, each.value, *each.ci95, *_changed(each), *_parts(each), *_tests(each)]
+        [
+            *(task, each.n, each.value, *each.ci95, each.counts.only_before, each.counts.only_after, *_parts(each)),
+            *(each.permutation_p, each.permutation_p_holm, each.mcnemar_p),
+        ]
         for task, each in levels.items()
     ]
-
-
-def _changed(level: PairedGain) -> tuple[int, int]:
-    return level.counts.only_before, level.counts.only_after
 
 
 def _parts(level: PairedGain) -> tuple[float, float]:
     part = level.readability
     return (part.value or 0.0, part.format_value or 0.0) if part else (level.value, 0.0)
-
-
-def _tests(level: PairedGain) -> tuple[float, float | None, float]:
-    return level.permutation_p, level.permutation_p_holm, level.mcnemar_p
