@@ -382,7 +382,8 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
 
 def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     # The import loads torch.
-    from medtune.trainer.experiment.predict import NOTICE, UNFINISHED, predict
+    from medtune.models.weights.whole_folders import UNFINISHED
+    from medtune.trainer.experiment.predict import NOTICE, predict
 
     print(NOTICE, file=sys.stderr, flush=True)
     try:
