@@ -182,7 +182,8 @@ def _plain(q_BHQD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, seen_BLL: Tensor) -> 
 def test_outputs_and_gradients_equal_a_dense_mask(
     kind: str, chunk: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "SHORTEST_CHUNK", chunk)
+    monkeypatch.setattr(module, "LONGEST_CHUNK", chunk)
     monkeypatch.setattr(module, "_KEPT_BYTES", kept)
     for seed in range(4):
         rows, window = random_rows(seed), 5 if kind != "tree" else None
@@ -216,11 +217,15 @@ def test_the_last_tokens_see_through_a_cache_what_they_see_in_the_whole_row(kind
         torch.testing.assert_close(found, wanted[:, :, -number:], rtol=0, atol=1e-5)
 
 
-def test_branches_do_not_pay_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each chunk reads the shared beginning and its own branches alone."""
-    pass
-
-    rows, read = many_branches(shared=64, branches=64, length=16), []
+@pytest.mark.parametrize(
+    ("shared", "branches", "length", "chunks", "queries"),
+    [(64, 64, 16, 16, 64), (85, 8, 92, 8, 92), (300, 12, 60, 6, 120), (1100, 9, 80, 3, 240)],
+)
+def test_branches_do_not_pay_for_one_another(
+    shared: int, branches: int, length: int, chunks: int, queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each chunk reads the shared beginning and its own branches alone, more of them the longer the beginning is."""
+    rows, read = many_branches(shared=shared, branches=branches, length=length), []
     real = scaled_dot_product_attention
 
     def counted(q: Tensor, k: Tensor, v: Tensor, **named: object) -> Tensor:
@@ -228,9 +233,11 @@ def test_branches_do_not_pay_for_one_another(monkeypatch: pytest.MonkeyPatch) ->
         return real(q, k, v, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "scaled_dot_product_attention", counted)
-    monkeypatch.setattr(module, "CHUNK", 64)
     chunked(*_inputs(rows.ids_BL.shape[1], 1), rows.columns_BCL[:, None, :PLACE], scale=None)
-    assert read == [64 * 64] + [64 * 128] * 16
+    assert read[0] == shared**2
+    # The first chunks read what is before them without a copy: they would leave out less than a quarter of it.
+    assert len(read) == 1 + chunks
+    assert read[-1] == queries * (shared + queries)
 
 
 COMMON = tuple(range(1, 12))
