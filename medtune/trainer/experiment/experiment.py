@@ -26,7 +26,7 @@ from medtune.trainer.experiment.runnable import feature_files, refuse_long_quest
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.plan.devices import GB
-from medtune.trainer.recipe.check import primary_parser
+from medtune.trainer.recipe.check import primary_parser, set_by_protocol
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.replies.check import replies_said
@@ -148,6 +148,7 @@ def open_experiment(
     asked_as = asked_hash(recipe)
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
+    written = recipe
     recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
     if recipe.eval.judge is not None:
         check_can_judge(recipe.eval.judge, benchmark)
@@ -208,7 +209,7 @@ def open_experiment(
     learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
     experiment = replace(experiment, learnt=learnt, label=label)
     experiment.say(f"run folder: {folder.root}")
-    for line in (*said, *replies):
+    for line in (*said, *replies, *filter(None, [set_by_protocol(written, recipe)])):
         experiment.say(line)
     for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")

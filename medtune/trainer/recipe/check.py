@@ -252,6 +252,18 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
 
 
+def set_by_protocol(written: Recipe, recipe: Recipe) -> str:
+    """Returns which settings of a written recipe the published protocol replaced, as a sentence; "" if none."""
+    pairs = [
+        (name, getattr(written.eval, name), getattr(recipe.eval, name))
+        for name in ("temperature", "repeats", "max_new_tokens")
+    ]
+    if written.model.endpoint and recipe.model.endpoint:
+        pairs.append(("temperature", written.model.endpoint.temperature, recipe.model.endpoint.temperature))
+    replaced = [f"{name} {ours} by {theirs}" for name, ours, theirs in pairs if ours != theirs]
+    return f"eval.protocol: published replaces {', '.join(replaced)}" if replaced else ""
+
+
 def text_model_at(evaluation: EvalBlock, phase: str) -> BertModel | None:
     """Returns the model for the BERTScore of an evaluation (zero_shot, val, final); None where it has none."""
     named = evaluation.bertscore if phase in evaluation.bertscore_at else None

@@ -28,7 +28,7 @@ from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.experiment.open_data import OpenedData, check_scored, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.recipe.check import as_published, primary_parser, protocol_facts
+from medtune.trainer.recipe.check import as_published, primary_parser, protocol_facts, set_by_protocol
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe, Stage
 from tests.eval.answerers import Oracle
@@ -276,6 +276,19 @@ def test_served_and_local_models_take_all_of_it() -> None:
         )
         assert facts.published is not None
         assert facts.published.temperature == 0.7
+
+
+def test_a_user_is_told_what_the_published_protocol_replaces() -> None:
+    u2, local, served = find_benchmark("u2_bench"), _recipe(served=False), _recipe(served=True)
+    said = "eval.protocol: published replaces temperature 0.0 by 0.7, max_new_tokens 16 by 800"
+    assert local.eval.max_new_tokens == 16
+    assert set_by_protocol(local, as_published(local, u2)) == said
+    assert set_by_protocol(served, as_published(served, u2)) == (
+        f"eval.protocol: published replaces max_new_tokens 16 by 800, "
+        f"temperature {served.model.endpoint and served.model.endpoint.temperature} by 0.7"
+    )
+    own = replace(local, eval=replace(local.eval, protocol="recipe"))
+    assert not set_by_protocol(own, as_published(own, u2))
 
 
 def test_the_anatomy_ablation_of_u2_bench_takes_five_passes_of_both_prompts() -> None:
