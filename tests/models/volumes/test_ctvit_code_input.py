@@ -256,9 +256,6 @@ def other(volume: Volume) -> Volume:
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
     assembled = fresh(name)
     model, transform = own_model(assembled), assembled.transform
-    if name == TWIN:
-        assert isinstance(transform, VolumeInput)
-        transform = replace(transform, prepare=FEWER)
     pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])
     rows = answered(assembled, "12 cm")
     model.eval()
