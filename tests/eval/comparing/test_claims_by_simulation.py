@@ -172,8 +172,16 @@ def test_answers_that_become_all_or_nothing_by_patient_are_no_change_of_the_mean
     assert claims_of_all_or_nothing(patients, studies=STUDIES) / STUDIES <= 0.06
 
 
+@pytest.mark.slow
+def test_all_or_nothing_by_patient_is_no_change_over_all_numbers_of_patients_together() -> None:
+    studies = 125
+    found = [claims_of_all_or_nothing(patients, studies=studies) for patients in ALL_OR_NOTHING]
+    assert sum(found) / (len(found) * studies) <= most_claims(len(found) * studies)
+    assert max(found) / studies <= 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
+
+
 @pytest.mark.parametrize(
-    "studies", [pytest.param(75, marks=pytest.mark.slow), pytest.param(STUDIES, marks=pytest.mark.soak)]
+    "studies", [pytest.param(150, marks=pytest.mark.slow), pytest.param(STUDIES, marks=pytest.mark.soak)]
 )
 def test_beside_a_true_gain_a_task_without_change_is_seldom_called_a_fall(studies: int) -> None:
     setting, rng = Setting(30, 1.0, 0.4), np.random.default_rng(5)
@@ -280,7 +288,7 @@ def test_without_any_change_a_page_claims_something_in_at_most_6_of_100_studies(
 
 @pytest.mark.slow
 def test_without_any_change_pages_stay_at_their_level_over_all_nulls_together() -> None:
-    studies = 10
+    studies = 20
     found = [marked(null, studies=studies) for null in NULLS]
     assert sum(each.page for each in found) / (len(NULLS) * studies) <= most_claims(len(NULLS) * studies)
     # By the intervals of the checks alone more is claimed.
