@@ -1,10 +1,11 @@
 """The house: links at the front door, unique import names, files of a readable size."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
 PYTHON_FILES = sorted(
     file for room in ("medtune", "bench", "examples", "tests", "website") for file in (ROOT / room).rglob("*.py")
 )
+
+
+@pytest.fixture(scope="module")
+def tree_of() -> Callable[[Path], ast.Module]:
+    """Parses a file once for all tests here, which takes 3 s for all of the package."""
+    return functools.cache(lambda file: ast.parse(file.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -86,10 +93,12 @@ def names_in(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS_THAT_NAME_NO_BENCHMARK)
-def test_nothing_outside_benchmarks_names_a_benchmark_or_a_source(room: str) -> None:
+def test_nothing_outside_benchmarks_names_a_benchmark_or_a_source(
+    room: str, tree_of: Callable[[Path], ast.Module]
+) -> None:
     named = []
     for file in sorted((ROOT / "medtune" / room).rglob("*.py")):
-        tree = ast.parse(file.read_text("utf-8"))
+        tree = tree_of(file)
         texts = strings_outside_docstrings(tree) + modules_imported(tree)
         named += [f"{file.relative_to(ROOT)}: {name} in {text!r}" for text in texts for name in names_in(text)]
     assert not named
@@ -143,10 +152,10 @@ NAMED_TWICE = {
 """The names of classes that stand for several things, each of which a stranger would expect."""
 
 
-def test_a_class_has_a_name_of_its_own() -> None:
+def test_a_class_has_a_name_of_its_own(tree_of: Callable[[Path], ast.Module]) -> None:
     found: dict[str, set[Path]] = {}
     for file in (ROOT / "medtune").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).add(file)
     assert {name for name, files in found.items() if len(files) > 1} - NAMED_TWICE == set()
@@ -174,12 +183,12 @@ def constants_behind(tree: ast.Module) -> list[str]:
     return behind
 
 
-def test_constants_stand_on_top() -> None:
+def test_constants_stand_on_top(tree_of: Callable[[Path], ast.Module]) -> None:
     behind = {
         str(file.relative_to(ROOT)): found
         for room in ("medtune", "bench")
         for file in (ROOT / room).rglob("*.py")
-        if (found := constants_behind(ast.parse(file.read_text("utf-8"))))
+        if (found := constants_behind(tree_of(file)))
     }
     assert behind == {}
 

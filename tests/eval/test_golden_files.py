@@ -75,7 +75,7 @@ def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield from _keys(inner, path)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     recorded, reads = _required(), tmp_path / "reads"
     reads.touch()

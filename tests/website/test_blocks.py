@@ -11,6 +11,7 @@ import pytest
 
 from medtune.data import catalog
 from medtune.trainer.commands.cli import COMMANDS, main, parser
+from medtune.trainer.recipe.read import read_recipe
 from tests.packages.installed import ROOT
 from tests.soak import in_suites
 from tests.website.blocks import Block, blocks, inline, is_synopsis, pages, words
@@ -26,8 +27,10 @@ ELSEWHERE = {
 EVERY = {page: blocks(page) for page in pages()}
 RUN_HERE = [page for page in EVERY if page not in ELSEWHERE]
 WITH_BLOCKS = [page for page in RUN_HERE if any(block.kind in ("commands", "python") for block in EVERY[page])]
-DEAREST = {"docs/models.md", "docs/training.md"}
-"""Pages that train many models, a quarter of the time of all pages; the soak executes them."""
+REPEATING = {"docs/index.md", "docs/runs.md"}
+"""Pages whose commands all stand on README, which is executed; the soak executes them."""
+DEAREST = {"docs/models.md", "docs/training.md", "docs/tutorials/cluster.md", "docs/tutorials/cts.md"}
+"""Pages that train many models, or one as another page does; the soak executes them."""
 COMMANDS_OF = {page: [each for block in EVERY[page] for each in block.commands] for page in EVERY}
 TYPED = [
     command
@@ -85,7 +88,7 @@ def checked(block: Block, folder: str, desk: Desk) -> None:
     assert main(["check", str(plugin)]) == 0, block.text
 
 
-@pytest.mark.parametrize("page", in_suites(WITH_BLOCKS, slow=set(WITH_BLOCKS) - DEAREST))
+@pytest.mark.parametrize("page", in_suites(WITH_BLOCKS, slow=set(WITH_BLOCKS) - DEAREST - REPEATING))
 def test_the_blocks_of_a_page_run_one_after_another(page: str, desk: Desk) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in EVERY[page]:
@@ -107,6 +110,12 @@ def test_the_recipe_of_a_command_that_cannot_run_here_is_validated(
 ) -> None:
     given = " ".join(f"'{each}'" for each in [*settings, *quick(recipe, "validate", *settings)])
     assert desk.run(f"medtune validate {recipe} --no-weights" + (f" --set {given}" if given else "")) == 0
+
+
+def test_a_page_that_repeats_another_one_has_no_command_of_its_own() -> None:
+    for page in REPEATING:
+        assert set(COMMANDS_OF[page]) <= set(COMMANDS_OF["README.md"]), page
+        assert not any(block.kind == "python" for block in EVERY[page]), page
 
 
 def test_every_row_of_the_table_is_about_a_command_and_says_why() -> None:
@@ -137,6 +146,16 @@ def test_every_verb_is_executed_on_some_page() -> None:
     assert set(COMMANDS) - run == set(NOT_ON_A_PAGE)
     for verb, test in NOT_ON_A_PAGE.items():
         assert f'"{verb}"' in (ROOT / test).read_text("utf-8"), test
+
+
+def test_every_command_is_read_by_the_parser_and_every_setting_by_its_recipe() -> None:
+    whole = parser()
+    for command in TYPED:
+        said = ["pocket_busi_lora" if word == "RECIPE" else word for word in words(command)[1:]]
+        # `medtune` alone prints what there is.
+        options = whole.parse_args(said or ["list", "recipes"])
+        if getattr(options, "recipe", None) in catalog.names(catalog.RECIPES):
+            read_recipe(options.recipe, options.overrides)
 
 
 def test_what_a_synopsis_names_is_an_argument_of_the_command() -> None:

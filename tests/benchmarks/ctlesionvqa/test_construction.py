@@ -47,6 +47,7 @@ from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.trainer.commands.cli import main
 from tests.eval.answers import generated
+from tests.soak import in_suites
 
 VOXEL_CM = SPACING_MM / 10
 Change = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
@@ -241,39 +242,32 @@ def test_true_masks_answer_all_and_a_silent_model_none(prepared: Prepared, tmp_p
     assert "IMPRESSION" in table.column("structured report")[0].as_py()
 
 
-@pytest.mark.slow
+CHANGES: Mapping[str, Change] = {
+    "eroded": ndimage.binary_erosion,
+    "dilated": ndimage.binary_dilation,
+    "shifted": lambda mask: np.roll(mask, (5, 4, 3), (0, 1, 2)),
+}
+"""What is done to the masks of lesions."""
+
+
+@pytest.mark.parametrize("name", in_suites(CHANGES, slow=("shifted",)))
 def test_worse_masks_answer_worse(
-    prepared: Prepared, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, prepared: Prepared, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changes: Mapping[str, Change] = {
-        "eroded": ndimage.binary_erosion,
-        "dilated": ndimage.binary_dilation,
-        "shifted": lambda mask: np.roll(mask, (5, 4, 3), (0, 1, 2)),
-    }
-    for name, change in changes.items():
-        for file in folder.glob("*/segmentations/*_lesion.nii.gz"):
-            to = tmp_path / name / file.parent.parent.name / file.name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            write_nifti(to, change(read_nifti_labels(file) != 0).astype(np.uint8), nifti_affine(file))
-        page = tmp_path / f"{name}.html"
-        command = [
-            "oracle",
-            "ctlesionvqa",
-            "--questions",
-            str(prepared.root),
-            "--split",
-            "train",
-            "--report",
-            str(page),
-        ]
-        assert main([*command, "--masks", str(tmp_path / name), "--out", str(tmp_path / f"{name}.jsonl")]) == 0
-        printed = capsys.readouterr().out
-        rows = {line.split("  ")[0]: line.split() for line in printed.splitlines() if "  " in line}
-        assert float(rows["all"][-1]) < -0.05, name
-        assert float(rows["largest lesion diameter"][-1]) < 0
-        assert float(rows["organ volume measurement"][-1]) == 0
-        assert {"<2 cm", "2-4 cm"} <= set(rows)
-        assert "largest lesion diameter" in page.read_text("utf-8")
+    for file in folder.glob("*/segmentations/*_lesion.nii.gz"):
+        to = tmp_path / "masks" / file.parent.parent.name / file.name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        write_nifti(to, CHANGES[name](read_nifti_labels(file) != 0).astype(np.uint8), nifti_affine(file))
+    page, out = tmp_path / "page.html", tmp_path / "out.jsonl"
+    command = ["oracle", "ctlesionvqa", "--questions", str(prepared.root), "--split", "train", "--report", str(page)]
+    assert main([*command, "--masks", str(tmp_path / "masks"), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    rows = {line.split("  ")[0]: line.split() for line in printed.splitlines() if "  " in line}
+    assert float(rows["all"][-1]) < -0.05
+    assert float(rows["largest lesion diameter"][-1]) < 0
+    assert float(rows["organ volume measurement"][-1]) == 0
+    assert {"<2 cm", "2-4 cm"} <= set(rows)
+    assert "largest lesion diameter" in page.read_text("utf-8")
 
 
 def test_a_question_is_shown_from_voxels_to_its_answer(
@@ -378,10 +372,10 @@ def test_a_mask_on_half_the_grid_has_the_volume_of_the_whole_one(folder: Path, t
 
 
 @pytest.mark.slow
-def test_two_processes_prepare_the_same_as_one(folder: Path, tmp_path: Path) -> None:
-    trees = []
-    for processes in (1, 2):
-        out = tmp_path / f"out-{processes}"
-        prepare(find_source("ct_masks"), benchmark="ctlesionvqa", root=folder, out=out, processes=processes)
-        trees.append({str(p.relative_to(out)): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()})
-    assert trees[0] == trees[1]
+def test_two_processes_prepare_the_same_as_one(prepared: Prepared, folder: Path, tmp_path: Path) -> None:
+    prepare(find_source("ct_masks"), benchmark="ctlesionvqa", root=folder, out=tmp_path / "out", processes=2)
+    by_one, by_two = (
+        {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+        for root in (prepared.root, tmp_path / "out")
+    )
+    assert by_one == by_two

@@ -20,7 +20,6 @@ from medtune.eval.scoring.tables import Table
 from tests.benchmarks.short_answers.real_questions import real_questions, real_test_questions, right_replies
 from tests.eval.answers import generated
 from tests.golden.files import FACTS, shared_part
-from tests.soak import sample_and_all
 
 NAMES = ("vqa_rad", "slake", "path_vqa")
 
@@ -245,10 +244,9 @@ def test_a_right_answer_is_right_in_every_wording_for_a_part_of_the_real_questio
     assert wrong_of(part) == []
 
 
-@pytest.mark.parametrize("every", sample_and_all(5, 1))
-def test_a_right_answer_is_right_in_every_wording_for_every_real_question(every: int, asked: list[Question]) -> None:
-    # The sample is every fifth question, from the third on; that of the quick test begins with the first.
-    assert wrong_of(asked[every // 2 :: every]) == []
+@pytest.mark.soak
+def test_a_right_answer_is_right_in_every_wording_for_every_real_question(asked: list[Question]) -> None:
+    assert wrong_of(asked) == []
 
 
 def test_the_opposite_of_a_yes_no_answer_and_an_evasion_are_never_right(asked: list[Question]) -> None:
@@ -276,11 +274,11 @@ def test_the_answer_to_another_question_is_wrong_for_a_part_of_the_real_question
     assert swapped_and_right(truths[:: 3 * SPREAD], truths) == []
 
 
-@pytest.mark.parametrize("every", sample_and_all(10, 1))
-def test_the_answer_to_another_question_is_wrong_for_every_real_question(every: int, asked: list[Question]) -> None:
+@pytest.mark.soak
+def test_the_answer_to_another_question_is_wrong_for_every_real_question(asked: list[Question]) -> None:
     truths = sorted({question.answer for question in asked if not question.options})
     assert len(truths) > 300
-    assert swapped_and_right(truths[every // 2 :: every], truths) == []
+    assert swapped_and_right(truths, truths) == []
 
 
 def test_a_denied_or_changed_answer_is_wrong(asked: list[Question]) -> None:

@@ -51,7 +51,7 @@ def _all_first(module: ModuleType) -> Callable[[Path | None, int, Path], SourceT
     return read
 
 
-@pytest.mark.parametrize("name", in_suites(SIMULATIONS, plain=("ct_phantom",), slow=SIMULATIONS))
+@pytest.mark.parametrize("name", in_suites(SIMULATIONS, plain=("ct_phantom",)))
 def test_a_limit_simulates_what_it_keeps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, _, of_each, asked = SIMULATIONS[name]
     made = _counted(name, monkeypatch)

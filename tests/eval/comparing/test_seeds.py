@@ -152,7 +152,7 @@ def test_the_interval_holds_the_recipes_gain_over_all_settings_together() -> Non
     assert max(each.width for (_, num_patients, _), each in found.items() if num_patients > 3) < 1.4
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_interval_of_the_patients_alone_would_be_found_out() -> None:
     def of_patients(runs: Sequence[Run]) -> Interval:
         before, after = (np.mean([[row.correct for row in run[phase]] for run in runs], axis=0) for phase in (0, 1))

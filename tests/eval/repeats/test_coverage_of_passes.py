@@ -67,7 +67,7 @@ def test_the_interval_holds_the_truth_over_all_numbers_of_passes_together() -> N
     assert (found >= 0.93 - 3 * (0.93 * 0.07 / trials) ** 0.5).all()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_passes_that_are_taken_as_more_patients_would_be_found_out() -> None:
     rng, one = np.random.default_rng(5), 0
     names = [str(number) for number in range(5 * len(NAMES))]

@@ -179,7 +179,7 @@ def by_question(answers: Answers) -> Answers:
     return Answers([str(number) for number in range(len(answers.patients))], answers.before, answers.after)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_fewer_data_sets_still_find_intervals_that_are_too_narrow() -> None:
     assert is_too_low(simulated_means(8, lambda answers: of_mean(by_question(answers))))
     assert is_too_low(simulated_gains(5, lambda answers: of_gain(by_question(answers))))

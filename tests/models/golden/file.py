@@ -35,9 +35,13 @@ class GoldenFile:
     rtol: float  # Relative tolerance of the comparison.
     atol: float  # Absolute tolerance of the comparison.
 
-    def tensors(self, input_name: str | None = None) -> dict[str, Tensor]:
-        """Returns the tensors of the checkpoint by name."""
-        return {name: torch.from_numpy(draw(self.salt, name, spec, input_name)) for name, spec in self.weights.items()}
+    def tensors(self, input_name: str | None = None, *, known: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """Returns the tensors of the checkpoint by name; what another input has drawn is taken over."""
+        kept = {name: tensor for name, tensor in (known or {}).items() if "shape_for" not in self.weights[name]}
+        return {
+            name: kept[name] if name in kept else torch.from_numpy(draw(self.salt, name, spec, input_name))
+            for name, spec in self.weights.items()
+        }
 
     def input(self, name: str) -> Tensor:
         """Returns the input of that name, drawn from its specification."""

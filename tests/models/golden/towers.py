@@ -151,6 +151,7 @@ _VIT_POINTS = {
 def m3d_vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields the values of the case m3d-vision, with their names `<input>/<value>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_POOLED) and n.endswith("bias"))
+    drawn: dict[str, Tensor] = {}
     for name in golden.recorded_values():
         config = M3DViTConfig(
             image_size=tuple(golden.inputs[name]["shape"][2:]),
@@ -168,7 +169,8 @@ def m3d_vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
                 config.width, golden.width_of(linears[-1]), pool=(side,) * 3, layers=len(linears), pooling=pooling
             )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-        load_published(model, at_hand(golden.tensors(name)), volumes.LAMED, where=str(golden.path))
+        drawn = golden.tensors(name, known=drawn)
+        load_published(model, at_hand(drawn), volumes.LAMED, where=str(golden.path))
         with torch.inference_mode(), seen_outputs(model, _VIT_POINTS) as seen:
             features = tower(golden.input(name))
             tokens = projector(features)

@@ -169,7 +169,7 @@ def test_ranks_with_a_divided_model_answer_as_one_device(name: str, tmp_path: Pa
     _compare(run_ranks(4, answers_of_rank, name, visits, "fsdp"), visits, name, 0.0)
 
 
-@pytest.mark.parametrize("name", in_suites(("nano_qwen25vl", "nano_mllama", "nano_pocket"), slow=("nano_qwen25vl",)))
+@pytest.mark.parametrize("name", in_suites(("nano_qwen25vl", "nano_mllama", "nano_pocket"), slow=("nano_pocket",)))
 def test_ranks_divided_by_zero_3_answer_as_one_device(name: str, tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, name)
     _compare(run_ranks(4, answers_of_rank, name, visits, "zero_3"), visits, name, 0.0)
@@ -208,7 +208,7 @@ def test_one_rank_may_use_the_tower_while_the_others_help() -> None:
     np.testing.assert_allclose(first, wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_without_turns_the_ranks_wait_for_one_another_or_answer_wrongly(tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, "nano_pocket")
     with pytest.raises(AssertionError, match="rank"):

@@ -30,7 +30,7 @@ def _lora_where_possible(name: str) -> Tuning:
     return Tuning(LORA if TWINS[name].vision else FROZEN, LORA if TWINS[name].projector else FROZEN, LORA)
 
 
-@each_twin
+@kinds_then_all
 def test_lora_reaches_the_layers_of_the_language_model_and_nothing_else(name: str) -> None:
     assembled, model = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
     assert _adapted(model) == expanded(TWINS[name].language) != set()
@@ -81,7 +81,7 @@ def test_every_adapter_lies_on_the_data_s_way(name: str) -> None:
     assert untouched == expanded(TWINS[name].unreached)
 
 
-@each_twin
+@kinds_then_all
 def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp_path: Path) -> None:
     tuning = Tuning(FROZEN, FULL, LORA)
     assembled, model = _tuned(name, tuning)

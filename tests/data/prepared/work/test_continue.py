@@ -25,6 +25,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import MediaDraw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 from medtune.trainer.commands.cli import main
+from tests.soak import sample_and_all
 
 NUM = 24
 _MARK = "MEDTUNE_TESTS_MARK"
@@ -182,14 +183,14 @@ def test_a_second_preparation_of_one_folder_is_refused(tmp_path: Path, capsys: p
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment_it_continues_to_the_same_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", sample_and_all(1, 3))
+def test_killed_at_any_moment_it_continues_to_the_same_folder(kills: int, tmp_path: Path) -> None:
     source, raw = find_source("ct_phantom"), tmp_path / "raw"
     assert source.write_settings is not None
     source.write_settings(raw, 8)
     whole = prepare(source, benchmark="ctlesionvqa", root=raw, out=tmp_path / "whole")
     command = [*PHANTOM, "--from", str(raw), "--out", str(tmp_path / "out"), "-j", "2"]
-    moments = np.random.default_rng(0).integers(1, 8, 3)
+    moments = np.random.default_rng(0).integers(1, 8, kills)
     for moment in moments:
         running = subprocess.Popen(
             [sys.executable, "-m", "medtune", *command], env={**os.environ, _MARK: str(tmp_path)}

@@ -23,7 +23,7 @@ def test_every_kind_of_number_is_read_as_it_is_meant() -> None:
 
 
 @pytest.mark.parametrize("unit", ["mm", "HU", "cm", "cc", "%"])
-@pytest.mark.parametrize("number", sample_and_all(5_000, 100_000))
+@pytest.mark.parametrize("number", sample_and_all(500, 100_000))
 def test_many_numbers_are_read_as_they_are_meant(number: int, unit: str) -> None:
     for each in number_replies(2, number, unit):
         assert read_measure(each.text, unit) == each.meant, each
