@@ -69,7 +69,8 @@ def _compare(cases: Sequence[Case], strategy: StrategyName) -> None:
         # tests/trainer/devices/test_strategies.py takes the others through a whole run.
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_2_offload", marks=pytest.mark.slow),
+        # The slow suite has stage 2 on devices, and offloads in stage 3.
+        pytest.param("deepspeed_stage_2_offload", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_3_offload", marks=pytest.mark.slow),
     ],
 )
