@@ -252,9 +252,8 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
     assert results["primary"]["name"] == "exact_match"
 
 
-# tests/trainer/own_data takes a spreadsheet and folders of classes further, to what a model predicts, and the copy of a
-# hub repository holds Parquet files.
-@pytest.mark.parametrize("layout", in_suites(LAYOUTS, slow=("a copy of a hub repository", "VQA-RAD")))
+# tests/trainer/own_data takes a spreadsheet and folders of classes further, to what a model predicts.
+@pytest.mark.parametrize("layout", in_suites(LAYOUTS, slow=LAYOUTS.keys() - {"a spreadsheet", "folders of classes"}))
 def test_every_layout_goes_from_the_files_to_a_score(
     nano: Nano, tmp_path: Path, shared_real: Path, layout: str
 ) -> None:

@@ -33,8 +33,8 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize(
     "strategy",
     [
-        # In the slow suite on a resume (training/states/test_states.py), with a layer that no answer depends on
-        # (test_divided_training.py) and on four ranks up to the answers (launch/test_two_nodes.py).
+        # In the slow suite with its gradients in test_divided_training.py, and on four ranks up to the answers in
+        # tests/trainer/launch/test_two_nodes.py.
         pytest.param("ddp", marks=pytest.mark.soak),
         pytest.param("fsdp", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
