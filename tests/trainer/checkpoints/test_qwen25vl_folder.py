@@ -47,8 +47,8 @@ def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     base = write_reduced(shared_real / "qwen25vl_7b", tmp_path / "base")
     data = ["data.benchmark=busi", f"data.root={prepared_tiny}", "data.workers=0", "log.wandb=disabled",
             "train.max_steps=4", "train.batch_size=4", "train.micro_batch_size=2", "train.gradient_checkpointing=false",
-            "eval.every_steps=2", "eval.val_questions=6", "eval.max_new_tokens=4", "eval.batch_tokens=4096",
-            "model.image_max_pixels=50176", "train.strategy=auto", "train.devices=1",
+            "eval.every_steps=4", "eval.val_questions=2", "eval.max_new_tokens=4", "eval.batch_tokens=4096",
+            "model.image_max_pixels=50176", "train.strategy=auto", "train.devices=1", "eval.conditions=[image]",
             "model.dtype=float32", "train.precision=32-true"]  # fmt: skip
     recipe = [RECIPE, "--set", f"model.weights={base}", *data]
     learnt = ["model.tuning.language.lr=1e-2", "model.tuning.projector.lr=1e-3"]

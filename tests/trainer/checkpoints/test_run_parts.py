@@ -10,7 +10,8 @@ from tests.models.parts.test_parts import CONVNEXT, VIT, Kind, write_encoder
 from tests.models.weights.test_own_code import write_language
 from tests.trainer.conftest import Capture, Told, json_of
 
-QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")
+QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]",
+         "eval.max_new_tokens=4", "eval.val_questions=2")  # fmt: skip
 
 
 def _settings(folder: Path, root: Path, kind: Kind, *more: str) -> list[str]:

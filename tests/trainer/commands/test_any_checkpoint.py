@@ -57,7 +57,8 @@ def test_validate_proves_a_checkpoint_once(
     assert "Take train.strategy=deepspeed_stage_2" in said
 
 
-@pytest.mark.slow
+# The proof of this checkpoint fails in tests/models/transformers_vlm/generic; `validate` refuses another one below.
+@pytest.mark.soak
 def test_a_checkpoint_that_is_read_otherwise_is_refused(
     prepared_tiny: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

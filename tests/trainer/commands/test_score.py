@@ -160,13 +160,13 @@ def test_score_prints_the_benchmarks_own_tables(name: str, tiny_busi: Path, tmp_
 VQA = find_benchmark("vqa")
 
 
-@pytest.mark.slow
+# Which metric is the primary one of the other kinds is in tests/benchmarks/vqa/test_scores.py.
 @pytest.mark.parametrize(
     ("kinds", "primary", "parser"),
     [
-        (KINDS, "closed_accuracy", "likelihood"),
-        (("short", "number"), "exact_match", "reply"),
-        (("report",), "rouge_l", "reply"),
+        pytest.param(KINDS, "closed_accuracy", "likelihood", marks=pytest.mark.slow),
+        pytest.param(("short", "number"), "exact_match", "reply", marks=pytest.mark.soak),
+        pytest.param(("report",), "rouge_l", "reply", marks=pytest.mark.soak),
     ],
 )
 def test_what_validate_accepts_run_finishes(
@@ -258,15 +258,15 @@ def test_every_layout_goes_from_the_files_to_a_score(
     nano: Nano, tmp_path: Path, shared_real: Path, layout: str
 ) -> None:
     arguments = LAYOUTS[layout](shared_real, tmp_path / "raw")
-    found = _prepared_and_run(nano, tmp_path, arguments)
+    found = _prepared_and_run(nano, tmp_path, arguments, "eval.questions=12", "eval.val_questions=4")
     assert found["primary"] == {"name": "closed_accuracy", "higher_is_better": True, "level_name": "closed_accuracy"}
     leaks = "of 60 test questions 18 about a shared image" if layout == "VQA-RAD" else ""
     assert str(found.get("split_leaks", ""))[: len(leaks)] == leaks
     assert bool(leaks) == ("split_leaks" in found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("demo", ["mllm_demo.json", "mllm_video_demo.json"])
+# Conversations about images are those of the example of LLaMA-Factory above.
+@pytest.mark.parametrize("demo", in_suites(("mllm_demo.json", "mllm_video_demo.json"), slow=("mllm_video_demo.json",)))
 def test_the_demonstrations_of_llama_factory_train(nano: Nano, tmp_path: Path, demo: str) -> None:
     raw = mllm_demo(tmp_path / "raw")
     video = ("model.name=nano_pocket_video",) if "video" in demo else ()
@@ -291,7 +291,7 @@ def test_reports_on_two_images_train_and_are_scored(nano: Nano, tmp_path: Path) 
 
 
 ON_REAL_SETS = {"busi", "fetal_gauge"}
-"""What tests/trainer/experiment/test_public_sets.py takes the same way."""
+"""What tests/trainer/experiment/test_public_sets.py takes the same way; it has U2-Bench too, in the slow suite."""
 
 
 OF_EACH_KIND = ("ctlesionvqa", "iu_xray", "pmc_vqa", "rexsonovqa", "vqa")
@@ -303,7 +303,7 @@ OF_EACH_KIND = ("ctlesionvqa", "iu_xray", "pmc_vqa", "rexsonovqa", "vqa")
     in_suites(
         [name for name in catalog.names(catalog.BENCHMARKS) if name not in ON_REAL_SETS],
         plain=OF_EACH_KIND,
-        slow=("fetal_sweep", "u2_bench"),
+        slow=("fetal_sweep",),
     ),
 )
 def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None:

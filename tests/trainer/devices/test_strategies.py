@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.started import how_started
@@ -32,7 +33,9 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize(
     "strategy",
     [
-        pytest.param("ddp", marks=pytest.mark.slow),
+        # In the slow suite with its gradients in test_divided_training.py, and on four ranks up to the answers in
+        # tests/trainer/launch/test_two_nodes.py.
+        pytest.param("ddp", marks=pytest.mark.soak),
         pytest.param("fsdp", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
         # With weights in 4 bits in the slow suite (tests/trainer/training/test_weight_average.py).
@@ -89,6 +92,9 @@ def test_a_device_with_text_alone_beside_one_with_images(
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-6)
     assert curve(two, "train/gradient_norm") == pytest.approx(curve(one, "train/gradient_norm"), rel=1e-4)
     assert weights_apart(two, one) < 1e-4
+    mine, theirs = (load_file(run / "checkpoints" / "adapter" / "adapter_model.safetensors") for run in (two, one))
+    assert mine.keys() == theirs.keys()
+    assert max(float((mine[each] - theirs[each]).abs().max()) for each in theirs) < 1e-4
 
 
 def _answers(phase: Path) -> dict[str, float]:

@@ -206,7 +206,7 @@ def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(nano: Nano, t
     assert nano.here("train", tmp_path / "few", *few) == 0
 
 
-LONG = ("train.max_steps=24", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3",
+LONG = ("train.max_steps=16", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3",
         "model.tuning.language.lora.dropout=0.1")  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path,
     status, output = nano.stopped(4, signal.SIGINT, "run", out, *LONG)
     assert status == 130, output[-2000:]
     assert "continue with --resume" in output
-    assert 4 <= RunFolder(out).saved_step() < 24
+    assert 4 <= RunFolder(out).saved_step() < 16
     nano.finished("run", out, *LONG, extra=("--resume",))
     _same_run(out, uninterrupted, curve)
 

@@ -38,6 +38,8 @@ SETTINGS = (
 )
 # By clip duration, as the authors' script bins: below 5 s, 10 s, 20 s, and longer.
 MCQ_BY_DURATION, FREE_BY_DURATION = (41, 98, 77, 33), (44, 95, 88, 38)
+MCQ_TABLE = "Multiple choice by clip duration, percent right"
+FREE_TABLE = "Free response by clip duration, mean of 0 to 2"
 
 
 def write_video(path: Path, length_s: float, seed: int, *, fps: int = 12) -> None:
@@ -54,7 +56,8 @@ def write_video(path: Path, length_s: float, seed: int, *, fps: int = 12) -> Non
         container.mux(stream.encode(None))
 
 
-@pytest.mark.slow
+# That all real questions are read, and how long their clips are, is in tests/benchmarks/rexsonovqa/test_source.py.
+@pytest.mark.soak
 def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys: Capture) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
@@ -94,10 +97,10 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     )
     for kind, numbers in (("mcq", MCQ_BY_DURATION), ("free", FREE_BY_DURATION)):
         assert tuple(asked[kind, name] for name in DURATION_BINS) == numbers
-    rows = tables["Multiple choice by clip duration, percent right"]
+    rows = tables[MCQ_TABLE]
     assert [(name, n) for name, n, _ in rows] == list(zip(DURATION_BINS, MCQ_BY_DURATION, strict=True))
     # No judge has read them: only a reply that says nothing has points, and the others are counted.
-    free = tables["Free response by clip duration, mean of 0 to 2"]
+    free = tables[FREE_TABLE]
     assert phase["unscored"] + sum(n for _, n, _ in free) == sum(FREE_BY_DURATION)
     assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
     capsys.readouterr()
@@ -127,6 +130,7 @@ def test_clips_and_cine_dicom_to_the_report(shared_real: Path, tmp_path: Path, c
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
     phase = json_of(run / "results.json")["phases"]["zero_shot"]
     assert phase["overall"]["n"] == 5
+    assert {MCQ_TABLE, FREE_TABLE} <= {table["title"] for table in phase["tables"]}
     assert set(phase["metrics"]) == set(CONDITIONS)
     free = phase["metrics"]["image"]["robust"]["rubric"]
     assert (free["n"] + free["unscored"], free["unparsable"] + free["unscored"]) == (5, 5)

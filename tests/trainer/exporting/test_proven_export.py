@@ -273,7 +273,8 @@ def test_sharded_training_from_an_adapter_equals_one_device(
     assert close(two / "final", one / "final")
 
 
-@pytest.mark.slow
+# In the slow suite such adapters are compared with those of one device (tests/trainer/devices/test_strategies.py).
+@pytest.mark.soak
 def test_a_sharded_run_writes_a_whole_adapter(nano: Nano, tmp_path: Path) -> None:
     two, again = tmp_path / "two", tmp_path / "again"
     nano.finished("run", two, *QUICK_OF_ADAPTER_START, STEEP, "train.devices=2", "train.strategy=deepspeed_stage_3")

@@ -66,7 +66,8 @@ def stopped_and_resumed(data: Path, whole: Path, folder: Path, moment: Moment) -
     assert (work / "hpc_ckpt_1.ckpt").read_bytes() == FOREIGN
 
 
-@pytest.mark.slow
+# The slow suite sends it to one rank in a validation (training/states/test_stopped_validation.py).
+@pytest.mark.soak
 def test_sigusr1_to_one_rank_in_training(prepared_tiny: Path, whole: Path, tmp_path: Path) -> None:
     stopped_and_resumed(prepared_tiny, whole, tmp_path, Moment(signal.SIGUSR1, 1, "training", 0.0))
 

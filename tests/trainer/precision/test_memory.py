@@ -346,7 +346,7 @@ def test_no_copy_of_a_weight_outlives_its_use(prepared_tiny: Path, run: Path, tm
     assert run_ranks(1, functools.partial(kept_after_a_pass, requires_grad=False), prepared_tiny, run, tmp_path) == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_weights_that_require_gradients_leave_copies(prepared_tiny: Path, run: Path, tmp_path: Path) -> None:
     """The control: torch.autocast keeps what it has cast of them."""
     (kept,) = run_ranks(1, functools.partial(kept_after_a_pass, requires_grad=True), prepared_tiny, run, tmp_path)

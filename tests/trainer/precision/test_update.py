@@ -83,8 +83,8 @@ def test_two_processes_learn_as_one_does_from_a_float32_file(
 @pytest.mark.parametrize(
     ("cases", "steps"),
     [
-        # The run below from a checkpoint in bfloat16 is the other type.
-        pytest.param(CASES[1:2], FEW, marks=pytest.mark.slow, id="one"),
+        # That it holds float32 weights beside a checkpoint in 16 bits is seen in the slow suite by the run below.
+        pytest.param(CASES[1:2], FEW, marks=pytest.mark.soak, id="one"),
         pytest.param(CASES, STEPS, marks=pytest.mark.soak, id="all"),
     ],
 )

@@ -149,9 +149,10 @@ def test_the_next_stage_begins_from_the_first_ones_adapters_and_keeps_its_starts
 @pytest.mark.slow
 def test_a_fresh_process_reads_an_export_that_gives_the_same_answers(nano: Nano, tmp_path: Path) -> None:
     run, merged, exported = (tmp_path / name for name in ("run", "merged", "exported"))
-    nano.finished("run", run, *EVERYTHING)
+    asked = ("eval.readings=[likelihood]", "eval.conditions=[image]", "eval.val_questions=2")
+    assert nano.here("run", run, *EVERYTHING, *asked) == 0
     assert main(["export", str(run), "--out", str(exported)]) == 0
-    nano.finished("eval", merged, f"model.weights={exported}", "eval.conditions=[image,text_only]")
+    nano.finished("eval", merged, f"model.weights={exported}", *asked)
     wanted = {key(line): line for line in answers(run / "final")}
     found = {key(line): line for line in answers(merged / "zero_shot")}
     assert found.keys() == wanted.keys()

@@ -18,7 +18,7 @@ SETTINGS = ("train.max_steps=4", "eval.every_steps=2", "eval.val_questions=9", "
 
 
 def train_and_stop(rank: int, world_size: int, words: Sequence[str], stop_at: int | None) -> list[int]:
-    """Runs medtune; rank 1 gets SIGTERM in its batch of this number, counted over all validations, from 1.
+    """Runs medtune; the last rank gets SIGUSR1 in its batch of this number, counted over all validations, from 1.
 
     Returns:
         The exit status, and the number of batches that were answered.
@@ -31,7 +31,7 @@ def train_and_stop(rank: int, world_size: int, words: Sequence[str], stop_at: in
     def counted(asker: BatchAsker, batch: object) -> object:
         answered[0] += 1
         if answered[0] == stop_at and rank == world_size - 1:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGUSR1)
         return measured(asker, batch)  # type: ignore[arg-type]
 
     BatchAsker.measured = counted  # type: ignore[method-assign, assignment]
