@@ -19,7 +19,7 @@ CLAIM = re.compile(
     r"(?:\btimes|fold|\bx|×|%|\bper cent) (?:faster|quicker|slower|longer))\b"
 )
 NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)(?= times\b|-fold\b|x\b|×)")
-CITED = re.compile(r"\((?:docs/)?bench/([\w-]+\.json)\)")
+CITED = re.compile(r"\((?:docs/|\.\./)?bench/([\w-]+\.json)\)")
 
 
 def unproven(text: str) -> list[str]:
