@@ -4,6 +4,10 @@ Each part runs in a process of its own, at a tenth of the questions and at all o
 questions, by default 200,000. The release is made up, and its scans are tiny, so that the figures are those of the
 questions; both phases of the run that is compared and reported are written from made-up replies. Opening maps the
 tables into memory, which is compared with reading every row and computing the hash again.
+
+At 2,000,000 questions (`python -m bench scale 2000000`, two hours, 2026-12-01, an AMD EPYC, beside other work)
+preparing took 911 CPU s and 1.3 GB, scoring both phases 1,178 and 6.0, comparing 567 and 5.4, the report 151 and 3.2,
+with exponents of growth from 200,000 of 0.97 to 1.02.
 """
 
 import contextlib
