@@ -45,7 +45,7 @@ PADDING = -1
 """The place of a padding token, which sees itself alone and is seen by no other."""
 
 SHORTEST_CHUNK, LONGEST_CHUNK = 64, 256
-"""The numbers of queries that share a mask."""
+"""The fewest and the most queries that are meant to share a mask; half as many more do where a branch then ends."""
 _QUERIES_OF_A_COPY = 60
 """What copying a key for a chunk costs, in queries that read the key.
 
