@@ -8,7 +8,7 @@ from medtune.data.readable import without_paths
 from medtune.eval.scoring.tables import Table, finite_table
 from medtune.eval.studies.page import StudyReport, study_tables
 from medtune.trainer.recipe.schema import LogBlock
-from medtune.trainer.training.dashboard.wandb_reach import wandb_mode
+from medtune.trainer.training.dashboard.wandb_reach import refused_in_a_line, wandb_mode, wandb_settings
 
 
 def send_study(report: StudyReport, out: Path, log: LogBlock) -> str:
@@ -19,23 +19,28 @@ def send_study(report: StudyReport, out: Path, log: LogBlock) -> str:
     import wandb
 
     config = {"study": report.name, "scale": report.scale, "benchmarks": list(report.benchmarks), "title": report.title}
-    run = wandb.init(
-        project=log.project,
-        name=f"study {report.name} {report.scale}",
-        job_type="study",
-        dir=str(out),
-        mode=mode,
-        config={**config, "banners": [list(each) for each in report.banners]},
-        settings=wandb.Settings(console="off", silent=True),
-        reinit="create_new",
-    )
+    with refused_in_a_line():
+        run = wandb.init(
+            project=log.project,
+            name=f"study {report.name} {report.scale}",
+            job_type="study",
+            dir=str(out),
+            mode=mode,
+            config={**config, "banners": [list(each) for each in report.banners]},
+            settings=wandb.Settings(**wandb_settings()),
+            reinit="create_new",
+        )
     tables = {f"study/{name}": _sent(table, wandb) for name, table in _public(study_tables(report)).items()}
     values = {
         f"study/{cell.table}/{cell.row}/{cell.column}": cell.ours for cell in report.cells if cell.ours is not None
     }
     run.log({**tables, **values})
-    run.finish()
-    return f"W&B: {mode}, {run.name}"
+    name, kept = run.name, Path(run.dir).parent
+    try:
+        run.finish()
+    except TimeoutError:
+        return f"W&B did not take the end of {name}, which is kept. This sends it: wandb sync {kept}"
+    return f"W&B: {mode}, {name}"
 
 
 def _sent(table: Table, wandb: Any) -> object:

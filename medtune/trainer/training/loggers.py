@@ -36,7 +36,7 @@ from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.runs.run_folder import environment
 from medtune.trainer.training.dashboard.further_loggers import further_loggers, is_further
 from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
-from medtune.trainer.training.dashboard.wandb_reach import BEGUN_S, FINISHED_S, Mode
+from medtune.trainer.training.dashboard.wandb_reach import FINISHED_S, Mode, refused_in_a_line, wandb_settings
 from medtune.trainer.training.stages import PlannedStage, part_table
 
 if TYPE_CHECKING:
@@ -271,19 +271,13 @@ def build_loggers(
     loggers: list[Logger] = [MetricsFile(root, resume_step=resume_step)]
     if mode == "disabled":
         return loggers
-    from wandb.errors import Error
-
     from medtune.trainer.training.dashboard.logger import Dashboard
 
     options = _wandb_options(root, block, recipe_name=recipe_name, group=group, offline=mode == "offline")
     images = shows_images(block, provenance)
     dashboard = Dashboard(benchmark=benchmark, images=images, facets=facets, config=config, tags=tags, **options)
-    try:
+    with refused_in_a_line():
         dashboard.begin()
-    except Error as error:
-        raise ValueError(
-            f"W&B began no run ({' '.join(str(error).split())}); set log.wandb=offline and send the run later"
-        ) from error
     return [*loggers, dashboard]
 
 
@@ -346,17 +340,6 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str,
         raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
     # W&B copies the images of tables to this folder before it sends them. By default it lies in the user's home.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
-    # Errors and figures about W&B itself are sent at the end of the process, which waits for them, a dead network too.
-    os.environ["WANDB_ERROR_REPORTING"] = "false"
-    # The metadata that W&B collects by itself name host, user, folders, the command line and all that is installed.
-    # environment.json holds what a reader needs.
-    private = {
-        "x_disable_meta": True,
-        "x_save_requirements": False,
-        "disable_git": True,
-        "disable_code": True,
-        "host": "",
-    }
     return {
         "project": block.project,
         "name": f"{recipe_name} {root.name}",
@@ -366,14 +349,7 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str,
         "group": group,
         "mode": "offline" if offline else "online",
         "resume": None if offline else "allow",
-        "settings": wandb.Settings(
-            console="off",
-            silent=True,
-            init_timeout=BEGUN_S,
-            finish_timeout=FINISHED_S,
-            finish_timeout_raises=True,
-            **private,
-        ),
+        "settings": wandb.Settings(**wandb_settings()),
     }
 
 

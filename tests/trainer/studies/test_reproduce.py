@@ -172,8 +172,10 @@ def test_wandb_has_the_tables_and_a_row_for_each_run(made: Path, tmp_path: Path)
     assert run.config()["banners"][0][0] == "Synthetic data"
     runs = run.table("study/runs")
     assert [row[runs["columns"].index("row")] for row in runs["data"]] == ["nano", "nano 2"]
-    # No folder of this machine is sent.
-    assert str(out) not in json.dumps(runs)
+    # No folder of this machine is sent, nor the command, nor its name.
+    sent = [run.bytes, *(path.read_bytes() for path in (run.folder / "files").rglob("*") if path.is_file())]
+    assert not [word for word in (str(out), "--collect") if word.encode() in b"".join(sent)]
+    assert run.run.host == ""
     paper = run.table("study/fine_tuning")
     assert [row[1] for row in paper["data"]] == ["published", "ours", "published", "ours"]
     assert len(run.table("study/cells")["data"]) == 6

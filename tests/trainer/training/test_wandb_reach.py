@@ -18,8 +18,9 @@ from medtune.benchmarks import find_benchmark
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training import loggers
+from medtune.trainer.training.dashboard import wandb_reach
 from medtune.trainer.training.dashboard.sent_facets import EVERY_FACET
-from medtune.trainer.training.dashboard.wandb_reach import wandb_mode
+from medtune.trainer.training.dashboard.wandb_reach import wandb_mode, wandb_settings
 from tests.trainer.conftest import Capture, Nano, Told
 from tests.trainer.training.wandb_file import parts_of
 
@@ -28,10 +29,14 @@ WITHIN_S = 15
 
 
 @pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL"):
+def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_ERROR_REPORTING", "WANDB_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "no-config"))
+    wandb.teardown()  # W&B reads its settings once in a process.
+    yield
+    wandb.teardown()
 
 
 @contextlib.contextmanager
@@ -120,11 +125,29 @@ def test_a_server_that_knows_the_key_is_used(monkeypatch: pytest.MonkeyPatch) ->
         assert wandb_mode(LogBlock(wandb="auto")) == "offline"
 
 
+def test_the_server_and_key_of_wandb_login_are_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    with answering(200, {"data": {"viewer": {"id": "someone"}}}) as address:
+        (tmp_path / "settings").write_text(f"[default]\nbase_url = {address}\n")
+        (tmp_path / "netrc").write_text(f"machine {address.removeprefix('http://')} login user password {KEY}\n")
+        monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
+        assert wandb_mode(LogBlock(wandb="auto")) == "offline"
+        assert "W&B: " not in capsys.readouterr().err
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        assert wandb_mode(LogBlock(wandb="auto")) == wandb_mode(LogBlock(wandb="online")) == "online"
+        assert wandb_settings()["base_url"] == address
+        (tmp_path / "netrc").write_text(f"machine {address.removeprefix('http://')} login user password short\n")
+        assert wandb_mode(LogBlock(wandb="auto")) == "offline"
+
+
 def test_the_end_of_a_run_does_not_wait_for_a_network_that_broke_meanwhile(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
+    wandb.setup()  # A server that is set behind the first use of W&B is used too.
     monkeypatch.setenv("WANDB_API_KEY", KEY)
-    monkeypatch.setattr(loggers, "FINISHED_S", 2)
+    for module in (wandb_reach, loggers):
+        monkeypatch.setattr(module, "FINISHED_S", 2)
     (tmp_path / "wandb").mkdir()
     (tmp_path / "wandb" / "run_id").write_text("abcdefabcdef")
     bucket = {
@@ -155,7 +178,7 @@ def test_online_without_a_key_is_refused_before_any_folder(nano: Nano, tmp_path:
     began = time.monotonic()
     said = refused(nano.here("run", tmp_path / "run", "log.wandb=online"))
     assert time.monotonic() - began < WITHIN_S
-    assert "log.wandb is online and there is no key for https://api.wandb.ai" in said.splitlines()[-1]
+    assert "log.wandb is online and there is no key for https://api." in said.splitlines()[-1]
     assert not (tmp_path / "run").exists()
 
 

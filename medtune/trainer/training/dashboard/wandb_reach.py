@@ -1,14 +1,14 @@
-"""Finds out, before a run begins, whether W&B takes its curves: with which key, and whether it can be reached.
+"""Finds out, before a run begins, whether W&B takes its curves: which server, with which key, whether it answers.
 
 W&B itself waits for a minute and a half, and then ends the run with a traceback.
 """
 
-import netrc
 import os
 import sys
 import threading
-from typing import Literal
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import httpx
 
@@ -36,7 +36,7 @@ def wandb_mode(block: LogBlock) -> Mode:
     key = _key()
     if block.wandb == "auto" and (key is None or os.environ.get("WANDB_MODE") in _OFFLINE):
         return "offline"
-    wrong = f"there is no key for {_address()}: `wandb login`, or set WANDB_API_KEY" if key is None else refusal(key)
+    wrong = f"there is no key for {server()}: `wandb login`, or set WANDB_API_KEY" if key is None else refusal(key)
     if wrong is None:
         return "online"
     if block.wandb == "online":
@@ -47,7 +47,7 @@ def wandb_mode(block: LogBlock) -> Mode:
 
 def refusal(key: str) -> str | None:
     """Returns why W&B takes no run with a key; None if it answers, and knows the key."""
-    said = [f"{_address()} did not answer within {REACHED_S:.0f} seconds"]
+    said = [f"{server()} did not answer within {REACHED_S:.0f} seconds"]
 
     def ask() -> None:
         said[0] = _answered(key)
@@ -60,7 +60,7 @@ def refusal(key: str) -> str | None:
 
 
 def _answered(key: str) -> str:
-    address = _address()
+    address = server()
     try:
         answer = httpx.post(f"{address}/graphql", json=_ASKED, auth=("api", key), timeout=REACHED_S)
         known = answer.json().get("data", {}).get("viewer") if answer.status_code == httpx.codes.OK else None
@@ -71,15 +71,59 @@ def _answered(key: str) -> str:
     return "" if known is not None else f"{address} answered with the HTTP status {answer.status_code}"
 
 
-def _address() -> str:
-    return os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").rstrip("/")
+def server() -> str:
+    """Returns the address of W&B: WANDB_BASE_URL, or else that of `wandb login --host`, or else W&B's own."""
+    if address := os.environ.get("WANDB_BASE_URL"):
+        return address.rstrip("/")
+    from wandb.sdk import wandb_setup
+
+    return str(wandb_setup.singleton().settings.base_url)
+
+
+def wandb_settings() -> dict[str, Any]:
+    """Returns what each of our runs tells W&B: which server it has asked, how long to wait, and what stays here.
+
+    W&B reads the environment once in a process, so that it would not see a server that was set behind its first run.
+    """
+    # Errors and figures about W&B itself are sent at the end of the process, which waits for them, a dead network too.
+    os.environ["WANDB_ERROR_REPORTING"] = "false"
+    # The metadata that W&B collects by itself name host, user, folders, the command line and all that is installed.
+    # environment.json holds what a reader needs.
+    private = {
+        "x_disable_meta": True,
+        "x_save_requirements": False,
+        "disable_git": True,
+        "disable_code": True,
+        "host": "",
+    }
+    waits = {"init_timeout": BEGUN_S, "finish_timeout": FINISHED_S, "finish_timeout_raises": True}
+    return {"base_url": server(), "console": "off", "silent": True, **waits, **private}
+
+
+@contextmanager
+def refused_in_a_line() -> Iterator[None]:
+    """Says in one line why W&B begins no run.
+
+    Raises:
+        ValueError: W&B raised one of its own errors.
+    """
+    from wandb.errors import Error
+
+    try:
+        yield
+    except Error as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"W&B began no run ({said}); set log.wandb=offline and send the run later") from error
 
 
 def _key() -> str | None:
     if key := os.environ.get("WANDB_API_KEY"):
         return key
+    from wandb.errors import AuthenticationError
+    from wandb.sdk.lib.wbauth import read_netrc_auth
+
     try:
-        found = netrc.netrc(os.environ.get("NETRC")).authenticators(urlsplit(_address()).hostname or "")
-    except (OSError, netrc.NetrcParseError):
+        found: str | None = read_netrc_auth(host=server())
+    except (AuthenticationError, ValueError):
         return None
-    return found[2] if found else None
+    return found
