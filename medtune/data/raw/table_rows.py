@@ -109,13 +109,13 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
             _refuse_code(hub, [entry.name for entry in folder.iterdir()])
         else:
             _look_up(hub)
-        with _without_torch():
+        with _alone():
             loaded = datasets.load_dataset(
                 hub.id, hub.config, revision=hub.revision, streaming=stream, trust_remote_code=False
             )
-        if any(part.features is None for part in loaded.values()):
-            # A JSON list is read whole before its columns are known, and streaming it loses the types of its cells.
-            loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, trust_remote_code=False)
+            if any(part.features is None for part in loaded.values()):
+                # A JSON list is read whole before its columns are known, and streaming loses the types of its cells.
+                loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, trust_remote_code=False)
         return [_row_set(part, str(name), split=str(name)) for name, part in loaded.items()]
 
 
@@ -155,7 +155,7 @@ def _csv_rows(path: Path, name: str, header: int | None) -> RowSet:
 def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:
     import datasets
 
-    with _without_torch():
+    with _alone():
         return datasets.load_dataset(
             builder, data_files=[str(path)], split="train", streaming=True, trust_remote_code=False, **settings
         )
@@ -179,7 +179,7 @@ def _rows(part: Dataset | IterableDataset, name: str) -> Iterator[Row]:
     size = _ROWS_WITH_MEDIA if "binary" in str(features.arrow_schema) else _ROWS
     number = 0
     with _explained(name):
-        with _without_torch():
+        with _alone():
             as_arrow = part.with_format("arrow")
         for batch in as_arrow.iter(batch_size=size):
             for values in _cells(batch, decode):
@@ -262,14 +262,16 @@ def _snake_case(name: str) -> str:
 
 
 @contextmanager
-def _without_torch() -> Iterator[None]:
+def _alone() -> Iterator[None]:
+    """Loads no torch, and tells no server of a table that is read: the library does so of files of this machine too."""
     from datasets import config
 
-    there, config.TORCH_AVAILABLE = config.TORCH_AVAILABLE, False
+    before = config.TORCH_AVAILABLE, config.HF_UPDATE_DOWNLOAD_COUNTS
+    config.TORCH_AVAILABLE = config.HF_UPDATE_DOWNLOAD_COUNTS = False
     try:
         yield
     finally:
-        config.TORCH_AVAILABLE = there
+        config.TORCH_AVAILABLE, config.HF_UPDATE_DOWNLOAD_COUNTS = before
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Tests reading tables with Hugging Face `datasets`."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,31 @@ def test_reading_loads_no_torch(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", say, str(tmp_path)], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["3", "False", "True"]
+
+
+def test_no_server_is_told_that_a_table_of_this_machine_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def nobody(host: object, *_: object, **__: object) -> object:
+        asked.append(host)
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    (tmp_path / "a.csv").write_text("q,a\nwhat?,yes\n")
+    (tmp_path / "copy").mkdir()
+    datasets.Dataset.from_dict({"q": ["what?"]}).to_parquet(tmp_path / "copy" / "a.parquet")
+    (tmp_path / "of_json").mkdir()
+    (tmp_path / "of_json" / "a.json").write_text('[{"q": "what?"}]')
+    copies = [HubId(str(tmp_path / name)) for name in ("copy", "of_json")]
+    files = [file_rows(tmp_path / name, name="a") for name in ("a.csv", "copy/a.parquet")]
+    for found in (
+        *files,
+        *(each for copy in copies for stream in (True, False) for each in hub_rows(copy, stream=stream)),
+    ):
+        assert len(rows(found)) == 1
+    assert asked == []
 
 
 @pytest.mark.parametrize(
