@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from medtune.eval.comparing.compare_text import ForestRow, forest_svg, shortened
 
@@ -39,19 +40,22 @@ class Box(NamedTuple):
         return not beside and self.top < other.bottom and other.top < self.bottom
 
 
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 2000, "height": 900})
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize("rows", [ROWS, MIRRORED, [*ROWS, *MIRRORED], ROWS[:1], MIRRORED[:1]])
 @pytest.mark.parametrize(("left", "right"), [("a", "b"), (LONG, LONG), ("a", LONG), (LONG, "b")])
-def test_no_text_is_cut_or_covered(
-    browser: Browser, tmp_path: Path, rows: list[ForestRow], left: str, right: str
-) -> None:
+def test_no_text_is_cut_or_covered(page: Page, tmp_path: Path, rows: list[ForestRow], left: str, right: str) -> None:
     left, right = (f"{shortened(name)} higher" for name in (left, right))
     file = tmp_path / "plot.svg"
     file.write_text(forest_svg(rows, title=f"{left} minus {right}: accuracy", left=left, right=right), "utf-8")
-    page = browser.new_page(viewport={"width": 2000, "height": 900})
     page.goto(file.as_uri())
     boxes = [Box(*found) for found in page.evaluate(BOXES)]
     width, height = (float(page.evaluate(f"document.documentElement.getAttribute('{side}')")) for side in SIDES)
-    page.close()
     texts = [box for box in boxes if box.text]
     assert {f"← {left}", f"{right} →"} <= {box.text for box in texts}
     for box in texts:
