@@ -22,6 +22,8 @@ from tests.golden.files import PUBLISHED, REAL, shared_part, told_skips
 __all__ = ["pytest_addoption"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+_frozen_modules = [0]
+"""How many modules were loaded whenever all that was there was called no garbage."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,14 +44,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def what_is_imported_is_no_garbage() -> None:
-    """Lets later collections pass over all that is there before a file of tests begins.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Lets later collections pass over all that is there, once a test has imported a library.
 
-    A collection takes 0.3 s where all libraries are loaded, and a run makes up to ten, most of them in statsmodels.
+    A collection takes 0.3 s where all libraries are loaded, and a run makes up to ten.
     """
-    gc.collect()
-    gc.freeze()
+    if len(sys.modules) > _frozen_modules[-1] + 50:
+        gc.collect()
+        gc.freeze()
+        _frozen_modules.append(len(sys.modules))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -32,7 +32,7 @@ _server: Any = vars(forkserver)["_forkserver"]
 
 
 @functools.cache
-def _start_server() -> None:
+def start_server() -> None:
     """Starts the server process anew: `medtune prepare -j` in this process may have started one without torch."""
     if not isinstance(_server.ensure_running, _Shared):
         _server._stop()
@@ -69,7 +69,7 @@ class Forked:
         program: Literal["medtune", "torchrun"] = "medtune",
     ) -> None:
         """Starts `PROGRAM ARGUMENTS` in a folder (None: this process's) with further variables of the environment."""
-        _start_server()
+        start_server()
         with tempfile.NamedTemporaryFile(prefix="medtune-said-", delete=False) as said:
             self._said = Path(said.name)
         where = str(folder or Path.cwd())
@@ -151,7 +151,7 @@ class ForkedLaunch:
     def __init__(self, config: Any, entrypoint: str) -> None:
         from torch.distributed.launcher.api import elastic_launch
 
-        _start_server()
+        start_server()
         self._launch = elastic_launch(dataclasses.replace(config, start_method="forkserver"), _rank_of_agent)
 
     def __call__(self, *words: str) -> object:
@@ -233,7 +233,7 @@ def run_ranks(
         AssertionError: A rank raised an error (the message holds its traceback), died, or did not end in time.
     """
     context = multiprocessing.get_context("forkserver")
-    _start_server()
+    start_server()
     port = free_port()
     ranks: list[tuple[BaseProcess, Connection]] = []
     for rank in range(world_size):

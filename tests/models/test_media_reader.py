@@ -14,7 +14,7 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from medtune.data.media.augment import augment_media
 from medtune.data.media.load import Shape, media_shape
@@ -40,6 +40,7 @@ from medtune.models.media_reader import (
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.launch.stop import STOP_SIGNALS
 from medtune.trainer.recipe.read import read_recipe
+from tests.models.numbers_in_turns import Numbers
 
 NUM = 8
 
@@ -221,24 +222,11 @@ def test_size_counts_nested_tensors() -> None:
     assert held_bytes([{"a": tensor, "b": (tensor, None)}, "text"]) == 96
 
 
-class Numbers(Dataset[torch.Tensor]):
-    def __init__(self, turns: LoadingTurns) -> None:
-        self.turns = turns
-        self.loaded = torch.zeros(64, dtype=torch.bool).share_memory_()
-
-    def __getitem__(self, number: int) -> torch.Tensor:
-        self.turns.wait(number)
-        batch = torch.full((1024,), float(number))
-        self.turns.loaded(batch)
-        self.loaded[number] = True
-        return batch
-
-
 LEFT = """
 import sys
 from torch.utils.data import DataLoader
 from medtune.models import media_reader
-from tests.models.test_media_reader import Numbers
+from tests.models.numbers_in_turns import Numbers
 media_reader.LOADED_BYTES = 1
 turns = media_reader.LoadingTurns(2)
 numbers = Numbers(turns)

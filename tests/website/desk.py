@@ -15,6 +15,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from tests.examples import write_example
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
+from tests.ranks import start_server
 from tests.trainer.own_data.forms import picture
 from tests.website.blocks import words
 
@@ -77,6 +78,8 @@ class Desk:
             self.lay(out)
             return 0
         self.lay(" ".join(asked))
+        if "--cache" in said:
+            start_server()  # The command would start one that imports nearly as much, for itself alone.
         return main([each if each != "QUESTION_ID" else self._question() for each in said])
 
     def small(self, command: str, added: Sequence[str] = ()) -> list[str]:

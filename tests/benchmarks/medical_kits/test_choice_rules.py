@@ -15,6 +15,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example
+from tests.soak import sample_and_all
 
 REASONING = (
     "The picture was looked at from the left to the right. Several findings were weighed against one another, and the "
@@ -85,17 +86,19 @@ def asked(options: Sequence[str], place: int) -> Question:
     return Question("q", "m", "Which?", tuple(options), options[place], "choice", "p")
 
 
-@pytest.mark.slow
-def test_every_option_of_real_rows_is_read_however_it_is_worded(shared_real: Path) -> None:
+@pytest.mark.parametrize("every", sample_and_all(3, 1))
+def test_every_option_of_real_rows_is_read_however_it_is_worded(every: int, shared_real: Path) -> None:
+    """Each option has every third wording, in turn, so that all wordings meet all rows and all letters."""
     rows = list(real_choices(shared_real))
     assert len(rows) == 43 + 145
     letters_alone = {number for number, options, _ in rows if are_other_letters(options)}
     assert letters_alone == OPTIONS_THAT_ARE_LETTERS
-    for number, options, place in rows:
+    for row, (number, options, place) in enumerate(rows):
         question = asked(options, place)
         # The text "E" of option B is the letter of another option, so that it says nothing alone.
-        for wording, write in (LETTERED if number in letters_alone else WORDINGS).items():
-            for other, (letter, text) in enumerate(zip(ascii_uppercase, options, strict=False)):
+        wordings = [*(LETTERED if number in letters_alone else WORDINGS).items()]
+        for other, (letter, text) in enumerate(zip(ascii_uppercase, options, strict=False)):
+            for wording, write in wordings[(row + other) % every :: every]:
                 is_right = scores_1("medxpertqa_mm", question, write(letter, text))
                 assert is_right == (other == place), (number, wording, write(letter, text))
 

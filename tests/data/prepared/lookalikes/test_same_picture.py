@@ -20,6 +20,7 @@ from medtune.data.prepared.same_picture import same_pictures
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import MediaRef, Question, Split
+from tests.soak import in_suites
 
 Image = PIL.Image.Image
 
@@ -59,6 +60,10 @@ COPIES: dict[str, Callable[[Image], Image]] = {
 }
 
 
+QUICK_SETS = ("busi/*/*).png", "fetal_heads/images/*", "phantom_planes/**/*.png")
+"""Real sets of which all pairs are soon compared; those of radiographs and scans in VQA-RAD take 8 s."""
+
+
 @pytest.fixture(scope="module")
 def scans(shared_real: Path) -> list[Image]:
     """Real scans of which no two show the same (of the malignant ones some do)."""
@@ -85,10 +90,7 @@ def test_a_changed_copy_is_found_and_no_other_pair(scans: list[Image], kind: str
     assert len(found) >= 0.7 * len(wanted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "images", ["busi/*/*).png", "vqa_rad/images/*", "fetal_heads/images/*", "phantom_planes/**/*.png"]
-)
+@pytest.mark.parametrize("images", in_suites((*QUICK_SETS, "vqa_rad/images/*"), slow=QUICK_SETS))
 def test_the_pairs_among_all_pairs_of_a_real_set_are_found(shared_real: Path, images: str) -> None:
     every = {path.name: PIL.Image.open(path).convert("RGB") for path in sorted(shared_real.glob(images))}
     assert len(every) >= 24
