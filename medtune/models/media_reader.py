@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.util import Finalize
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +25,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from medtune.data.media.load import load_media
 from medtune.data.types import Media, MediaRef
-from medtune.models.contract import MediaItem, Transform
+
+if TYPE_CHECKING:
+    from medtune.models.contract import MediaItem, Transform
 
 LOADED_BYTES = 16 * 1024**3
 """The size of the micro-batches that wait for one device, at most, unless two alone are larger (our own choice)."""

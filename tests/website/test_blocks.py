@@ -29,7 +29,10 @@ RUN_HERE = [page for page in EVERY if page not in ELSEWHERE]
 WITH_BLOCKS = [page for page in RUN_HERE if any(block.kind in ("commands", "python") for block in EVERY[page])]
 REPEATING = {"docs/index.md", "docs/runs.md"}
 """Pages whose commands all stand on README, which is executed; the soak executes them."""
-DEAREST = {"docs/models.md", "docs/training.md", "docs/tutorials/cluster.md", "docs/tutorials/cts.md"}
+DEAREST = {
+    "docs/commands.md", "docs/models.md", "docs/training.md", "docs/tutorials/cluster.md", "docs/tutorials/cts.md",
+    "docs/tutorials/wandb.md",
+}  # fmt: skip
 """Pages that train many models, or one as another page does; the soak executes them."""
 COMMANDS_OF = {page: [each for block in EVERY[page] for each in block.commands] for page in EVERY}
 TYPED = [

@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from medtune.eval.statistics.intervals import gain_interval, tango
 Run = tuple[list[ParsedReply], list[ParsedReply]]
 
 
+@cache
+def asked(number: int, patient: int) -> Question:
+    return Question(f"q{number}", f"m{number}", "?", ("a", "b"), "a", "choice", f"p{patient}")
+
+
 def rows(right: Sequence[float], patients: Sequence[int]) -> list[ParsedReply]:
     return [
-        ParsedReply(
-            Question(f"q{i}", f"m{i}", "?", ("a", "b"), "a", "choice", f"p{patient}"), None, "a" if is_right else "b"
-        )
+        ParsedReply(asked(i, patient), None, "a" if is_right else "b")
         for i, (is_right, patient) in enumerate(zip(right, patients, strict=True))
     ]
 
