@@ -1,7 +1,7 @@
 """Every tiny twin through the whole command: zero-shot, a LoRA step, both readings, save, load, the same answers again.
 
-On real breast ultrasound where it lies beside the checkout, else on the synthetic tree; those that take videos on the
-real clips as well; all twins in one process.
+On real breast ultrasound where it lies beside the checkout, else on the synthetic tree; those that take videos on
+short clips as well; all twins in one process.
 """
 
 import json
@@ -16,7 +16,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from tests.data.media.videos.real_clips import write_release
+from tests.examples import write_example
 from tests.golden.files import shared_folder
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 from tests.soak import in_suites
@@ -42,10 +42,13 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def prepared_clips(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real clips and the cine DICOM, divided here because the benchmark's layout is for evaluation only."""
+def prepared_clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Short clips, divided here because the benchmark's layout is for evaluation only.
+
+    Real ones and a cine DICOM go to the report in tests/trainer/experiment/test_videos_and_scans.py.
+    """
     folder = tmp_path_factory.mktemp("clips")
-    write_release(folder / "raw", shared_real / "ultrasound_clips")
+    write_example("rexsonovqa", folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepare(
