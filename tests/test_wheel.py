@@ -35,21 +35,8 @@ def test_installed_wheel_lists_its_recipes(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv")
     binaries = tmp_path / "venv" / "bin"
     # Another pip installs it there: to unpack one takes longer than all else here.
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            binaries / "python",
-            "install",
-            "-q",
-            "--no-deps",
-            "--no-index",
-            wheel,
-        ],
-        check=True,
-    )
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", binaries / "python"]
+    subprocess.run([*pip, "install", "-q", "--no-deps", "--no-index", wheel], check=True)
     done = subprocess.run(
         [binaries / "medtune", "list", "recipes"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
