@@ -263,6 +263,19 @@ def test_table_1_has_the_papers_rows_and_ours_with_its_rank() -> None:
     assert (round(float(score or 0), 6), place) == (1.0, 1)
 
 
+def test_each_official_parser_has_a_row_of_its_own_in_table_1() -> None:
+    questions = many()
+    tables = stage(questions, [f"The answer is {question.answer}" for question in questions]).tables
+    of_paper, of_parsers = named(tables, "Table 1"), named(tables, "each parser")
+    ours = {row[0]: dict(zip(of_paper.columns, row, strict=True)) for row in of_paper.rows}
+    parsers = {str(row[0]): dict(zip(of_parsers.columns, row, strict=True)) for row in of_parsers.rows}
+    for name in official_rows.OFFICIAL:
+        for task in ("DD", "VRA", "LL", "OD", "KD"):
+            assert ours[f"ours, {name}"][f"{task}_Acc"] == parsers[name][task], (name, task)
+        assert ours[f"ours, {name}"]["CVE_RMSE"] == parsers[name]["RMSE"], name
+    assert len({ours[f"ours, {name}"]["DD_Acc"] for name in official_rows.OFFICIAL}) > 1
+
+
 def test_each_task_is_scored_by_anatomy() -> None:
     questions = many()
     rows = named(stage(questions, [question.answer for question in questions]).tables, "Figure 2").rows
