@@ -123,7 +123,7 @@ class _Levels:
         self._baselines = blind([row.question for row in rows], learnt, metric)
         # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
         read = {condition: replies.get(condition, {}).get(parser, ()) for condition in _BLIND}
-        self._unseeing = {condition: counted(rows, metric).about for condition, rows in read.items() if rows}
+        self._unseeing = {condition: counted(found, metric).about for condition, found in read.items() if found}
         self._measured = {condition: metric.on(seen) for condition, seen in self._unseeing.items() if seen}
 
     def of(self, numbers: Numbers) -> Level:
