@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.launch.slurm import stopped_by
+from medtune.trainer.launch.marks import stopped_by
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.ranks import Forked, free_port
 from tests.trainer.launch.started_ranks import (
