@@ -109,8 +109,8 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
 
 
 def _mark(case: Case) -> pytest.MarkDecorator:
-    """What BUSI and the planes of the phantom hold, the benchmarks of several sets read in the slow suite."""
-    return pytest.mark.soak if case.benchmark in ("busi", "phantom_planes") else pytest.mark.slow
+    """What sets hold that are a benchmark each, those of several sets read in the slow suite."""
+    return pytest.mark.slow if case.benchmark in ("fetal_gauge", "u2_bench") else pytest.mark.soak
 
 
 @pytest.fixture(autouse=True)
