@@ -3,7 +3,7 @@
 Each peer runs in an environment of its own, which `make bench-peers` builds, on the same weights, images, questions and
 beginning adapters, in float32 on the CPU with one thread. What is compared is the CPU time of the work alone, without
 start-up: other programs disturb it less than they do a clock. The losses of the first steps, the log-probabilities of
-all options and the replies have to be the same.
+all options and the replies have to be the same, and a training may not take more memory than the peer's.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from bench.measuring.measured import Measured, TwoWays, refuse_subject
+from bench.measuring.measured import Limit, Measured, TwoWays, refuse_subject
 from bench.measuring.peer_answers import compared_answers
 from bench.measuring.peer_process import python_of
 from bench.measuring.peer_training import TrainingCase, compared_training
@@ -45,32 +45,33 @@ def bench(subject: str | None) -> Measured:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        ways = _ways(trainer, answerer)
+        ways, limits = _compared(trainer, answerer)
     finally:
         torch.set_num_threads(threads)
-    return Measured("a random Qwen2.5-VL of width 256 and 6 layers, float32, CPU seconds of one thread", ways)
+    return Measured("a random Qwen2.5-VL of width 256 and 6 layers, float32, CPU seconds of one thread", ways, limits)
 
 
-def _ways(trainer: Path, answerer: Path) -> tuple[TwoWays, ...]:
+def _compared(trainer: Path, answerer: Path) -> tuple[tuple[TwoWays, ...], tuple[Limit, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         weights = scratch / "model"
         weights.mkdir()
         write_peers_model(weights)
         ways: list[TwoWays] = []
+        limits: list[Limit] = []
         for case in TRAININGS:
             inside = _folder(scratch, f"train_{case.questions}_{case.visual_tokens}")
-            ways.append(
-                compared_training(
-                    case, python=trainer, weights=weights, scratch=inside, epochs=EPOCHS, compared=COMPARED, runs=RUNS
-                )
+            trained, memory = compared_training(
+                case, python=trainer, weights=weights, scratch=inside, epochs=EPOCHS, compared=COMPARED, runs=RUNS
             )
+            ways.append(trained)
+            limits.append(memory)
         for visual_tokens, targets in ANSWERS.items():
             inside = _folder(scratch, f"answer_{visual_tokens}")
             ways += compared_answers(
                 visual_tokens, targets, python=answerer, weights=weights, scratch=inside, questions=QUESTIONS, runs=RUNS
             )
-    return tuple(ways)
+    return tuple(ways), tuple(limits)
 
 
 def _folder(scratch: Path, name: str) -> Path:

@@ -67,14 +67,20 @@ class Forked:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         program: Literal["medtune", "torchrun"] = "medtune",
+        constants: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
-        """Starts `PROGRAM ARGUMENTS` in a folder (None: this process's) with further variables of the environment."""
+        """Starts `PROGRAM ARGUMENTS` in a folder (None: this process's) with further variables of the environment.
+
+        Args:
+            constants: Numbers in the place of those of modules, by the module and the name, such as shorter waits.
+        """
         start_server()
         with tempfile.NamedTemporaryFile(prefix="medtune-said-", delete=False) as said:
             self._said = Path(said.name)
         where = str(folder or Path.cwd())
         work = (program, list(arguments), where, {**os.environ, **(environment or {})}, str(self._said), _address())
-        self._process = multiprocessing.get_context("forkserver").Process(target=_command, args=work)
+        changed = dict(constants or {})
+        self._process = multiprocessing.get_context("forkserver").Process(target=_command, args=(*work, changed))
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -121,8 +127,9 @@ def _address() -> str:
 
 
 def _command(
-    program: str, arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str
-) -> None:
+    program: str, arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str,
+    constants: Mapping[tuple[str, str], float],
+) -> None:  # fmt: skip
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _print_into(said)
@@ -139,6 +146,9 @@ def _command(
 
     for each in (agent, torchrun):
         vars(each)["elastic_launch"] = ForkedLaunch
+    for (module, name), number in constants.items():
+        assert name in vars(sys.modules[module])
+        vars(sys.modules[module])[name] = number
     status = main(arguments) if program == "medtune" else torchrun.main(arguments)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -141,15 +141,8 @@ def test_a_folder_holds_at_most_fifteen_files() -> None:
     assert {folder for folder in full if Path(folder).parent != Path("medtune/benchmarks")} == set()
 
 
-NAMED_TWICE = {
-    # What reads the tables of a source, and a row of them, inside each source.
-    "_Reader", "_Row", "Row",
-    # What a notebook gets and what is written, beside what is computed.
-    "Comparison",
-    # Of a volume and of merged patches; of a template with and without a processor.
-    "Grid", "_Frame", "_Told",
-}  # fmt: skip
-"""The names of classes that stand for several things, each of which a stranger would expect."""
+NAMED_TWICE = {"_Reader"}
+"""The names of classes that stand for several things: what reads the tables of a source, inside each source."""
 
 
 def test_a_class_has_a_name_of_its_own(tree_of: Callable[[Path], ast.Module]) -> None:

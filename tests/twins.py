@@ -7,6 +7,7 @@ import PIL.Image
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.splits import Division
 from medtune.data.prepared.write import prepare
 
 
@@ -26,4 +27,4 @@ def prepared_twins(tiny_busi: Path, folder: Path, *, split_lookalikes: bool) -> 
     """Prepares the tree with its twins under a folder."""
     raw = write_twins(tiny_busi, Path(shutil.copytree(tiny_busi, folder / "raw")))
     busi, out = find_source("busi"), folder / "prepared"
-    return prepare(busi, benchmark="busi", root=raw, out=out, split_lookalikes=split_lookalikes)
+    return prepare(busi, benchmark="busi", root=raw, out=out, division=Division(split_lookalikes=split_lookalikes))

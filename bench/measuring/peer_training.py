@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import lightning.pytorch as pl
 import torch
 
-from bench.measuring.measured import TwoWays
+from bench.measuring.measured import Limit, TwoWays
 from bench.measuring.peer_job import LR, TUNING, WEIGHT_DECAY, Trainable, groups, rendered, rows_of, trainable
 from bench.measuring.peer_process import working
 from bench.measuring.unmixed import unmixed
+from bench.other_tools.resident_memory import MemoryGrowth
 from medtune.data.types import MediaGroup
 from medtune.models.features.kept_features import KeptFeatures
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, TrainBlock
@@ -40,15 +41,21 @@ class Trained(NamedTuple):
     """What came of one training."""
 
     seconds: float  # The CPU seconds of the steps after the first epoch.
+    peak_mb: float  # The most memory that the steps took at once, beyond what was held before the first.
     losses: list[float]  # The loss of each step, from the first, in nats a token.
 
 
 class _Clock(pl.Callback):
-    """Notes the loss of each step, and the CPU seconds of this process at its end."""
+    """Notes the loss of each step, the CPU seconds at its end, and the memory from the first step on."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []
         self.ends_s: list[float] = []
+        self.memory: MemoryGrowth | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begins to watch the memory: the model is there, and nothing is computed."""
+        self.memory = MemoryGrowth()
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
         """Notes the loss and the time."""
@@ -59,8 +66,10 @@ class _Clock(pl.Callback):
 
 def compared_training(
     case: TrainingCase, *, python: Path, weights: Path, scratch: Path, epochs: int, compared: int, runs: int
-) -> TwoWays:
-    """Returns the CPU time of the steps from the second epoch on, in medians, and how far the losses differ.
+) -> tuple[TwoWays, Limit]:
+    """Returns the CPU time of the steps from the second epoch on, in medians, how far the losses differ, and memory.
+
+    The memory is what all steps took at once, in MB, against that of the peer.
 
     Args:
         case: What is trained.
@@ -84,8 +93,9 @@ def compared_training(
         for _ in range(runs):
             mine.append(train(learner, asked, case, num_steps=num_steps))
             theirs.append(Trained(**peer(order)))
-    return TwoWays(
-        title=f"training, {case.questions} questions about each of {case.images} images of {case.visual_tokens} tokens",
+    title = f"training, {case.questions} questions about each of {case.images} images of {case.visual_tokens} tokens"
+    ways = TwoWays(
+        title=title,
         quick=f"medtune, {num_steps - EPOCH_STEPS} steps",
         plain="transformers' Trainer with peft",
         quick_s=statistics.median(each.seconds for each in mine),
@@ -94,6 +104,9 @@ def compared_training(
         tolerance=LOSS_TOLERANCE,
         target=case.target,
     )
+    # The first training on each side also imports what it needs.
+    mine_mb, theirs_mb = (statistics.median(each.peak_mb for each in side) for side in (mine, theirs))
+    return ways, Limit(f"memory of {title}, against that of the peer", mine_mb, theirs_mb, "MB")
 
 
 def train(learner: Trainable, asked: Sequence[MediaGroup], case: TrainingCase, *, num_steps: int) -> Trained:
@@ -136,7 +149,8 @@ def train(learner: Trainable, asked: Sequence[MediaGroup], case: TrainingCase, *
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(module, train_dataloaders=loader(batches, numbers, workers=0))
-    return Trained(clock.ends_s[-1] - clock.ends_s[EPOCH_STEPS - 1], clock.losses)
+    assert clock.memory is not None
+    return Trained(clock.ends_s[-1] - clock.ends_s[EPOCH_STEPS - 1], clock.memory.peak_mb(), clock.losses)
 
 
 def step_order(asked: Sequence[MediaGroup], case: TrainingCase) -> StepOrder:

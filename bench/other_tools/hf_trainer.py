@@ -3,7 +3,8 @@
 The job names the folder of the model (`weights`), that of the adapter that each training begins with (`adapter`), and
 the learning rate (`lr`). An order holds the steps: for each optimizer step a list of rows, each with an image file, a
 prompt and the answer, and `timed_from`, the number of steps that are not timed. The reply says how many CPU
-seconds the other steps took and what the loss of each step was.
+seconds the other steps took, how much memory all steps took beyond what was held before the first, in MB, and what
+the loss of each step was.
 """
 
 import json
@@ -11,6 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
@@ -20,6 +23,8 @@ from torch import Tensor
 from torch.utils.data import SequentialSampler
 from transformers import AutoModelForImageTextToText, AutoProcessor, Trainer, TrainerCallback, TrainingArguments
 
+sys.path.append(str(Path(__file__).parent))
+memory = import_module("resident_memory")
 IGNORED = -100
 """The label of a token that is not learnt, in transformers."""
 Row = Mapping[str, str]
@@ -69,10 +74,15 @@ class InGivenOrder(Trainer):
 
 
 class Clock(TrainerCallback):
-    """Notes the CPU seconds of this process at the end of each step."""
+    """Notes the CPU seconds of this process at the end of each step, and its memory from the first step on."""
 
     def __init__(self) -> None:
         self.ends_s: list[float] = []
+        self.memory: Any = None
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Begins to watch the memory: the model is there, and nothing is computed."""
+        self.memory = memory.MemoryGrowth()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         """Notes the time."""
@@ -80,7 +90,7 @@ class Clock(TrainerCallback):
 
 
 def train(job: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the CPU seconds of the timed steps, and the losses of all steps, of one training from the beginning."""
+    """Returns the CPU seconds of the timed steps, and memory and losses of all, of one training from the beginning."""
     steps: list[list[Row]] = order["steps"]
     if len({len(rows) for rows in steps}) != 1:
         raise ValueError("steps: every step has to have the same number of rows")
@@ -113,6 +123,7 @@ def train(job: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:
         trainer.train()
     return {
         "seconds": clock.ends_s[-1] - clock.ends_s[order["timed_from"] - 1],
+        "peak_mb": clock.memory.peak_mb(),
         "losses": [float(loss) for loss in trainer.step_losses],
     }
 

@@ -30,7 +30,7 @@ class Comparison:
 
     first: Evaluation
     second: Evaluation
-    found: sides.Comparison
+    found: sides.ComparedSides
 
     @property
     def gain(self) -> float:

@@ -13,8 +13,8 @@ from medtune.api.dataset import Dataset, Questions, load
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
 from medtune.data.media.load import pictures_of
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.data.prepared.manifest import MAX_REJECTED
 from medtune.data.prepared.write import prepare
+from medtune.data.raw.rejects import MAX_REJECTED
 from medtune.data.raw.source import Source, TableOptions
 from medtune.data.types import FOLD, SPLITS, MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE
@@ -145,7 +145,10 @@ def _dataset(questions: Questions) -> datasets.Dataset:
     cells = {media_id: _media_cells(refs) for media_id, refs in media.items()}
     several = any(len(found.get("images", ())) > 1 for found in cells.values())
     facets = sorted({name for each in questions for name in each.facets} - {TRAIN_TWIN, FOLD})
-    rows = [{**_question_cells(each), **cells.get(each.media_id, {}), **_facets(each, facets)} for each in questions]
+    rows = []
+    for each in questions:
+        by_facet = {_facet_column(name): each.facets.get(name) for name in facets}
+        rows.append({**_question_cells(each), **cells.get(each.media_id, {}), **by_facet})
     text, image = datasets.Value("string"), datasets.Image()
     types: dict[str, Any] = dict.fromkeys(("id", "question"), text)
     if any(row.get("images") for row in rows):
@@ -180,10 +183,6 @@ def _question_cells(question: Question) -> dict[str, Any]:
         "patient": question.patient_id,
         EARLIER_TURNS: [{"question": turn.asked, "answer": turn.answer} for turn in question.turns],
     }
-
-
-def _facets(question: Question, names: Sequence[str]) -> dict[str, str | None]:
-    return {_facet_column(name): question.facets.get(name) for name in names}
 
 
 def _facet_column(name: str) -> str:

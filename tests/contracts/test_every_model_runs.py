@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.splits import Division, Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example
@@ -56,8 +56,7 @@ def prepared_clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
             benchmark="rexsonovqa",
             root=folder / "raw",
             out=folder / "prepared",
-            fractions=Fractions(0.4, 0.2, 0.4),
-            unofficial_split="patient",
+            division=Division(fractions=Fractions(0.4, 0.2, 0.4), unofficial="patient"),
         )
     return folder / "prepared"
 

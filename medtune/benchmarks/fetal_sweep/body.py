@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.simulators.bmode_device import Mask, Millimetres, Pose, Shape
 from medtune.benchmarks.simulators.bmode_tissue import (
     BONE,
     BRAIN,
@@ -34,6 +33,7 @@ from medtune.benchmarks.simulators.bmode_tissue import (
     brighter,
     tinted,
 )
+from medtune.benchmarks.simulators.shapes import Mask, Millimetres, Pose, Shape
 
 Inside = Callable[[Millimetres, Millimetres, float], Mask]
 """Takes the u and v of points and the height w of their plane, and returns which of them lie inside a solid."""

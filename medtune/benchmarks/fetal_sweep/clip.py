@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from medtune.benchmarks.fetal_sweep.body import Plane, body, cut
-from medtune.benchmarks.simulators.bmode_device import Pose, beams, blob, draw_device, overlap, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode_device import beams, draw_device, pixels, scan_convert
 from medtune.benchmarks.simulators.bmode_tissue import (
     BACKGROUND,
     FLUID,
@@ -31,6 +31,7 @@ from medtune.benchmarks.simulators.bmode_tissue import (
     wall,
     waves,
 )
+from medtune.benchmarks.simulators.shapes import Pose, blob, overlap
 
 Part = Literal["head", "chest", "abdomen", "legs"]
 CENTRES_MM: dict[Part, float] = {"head": -44.0, "chest": 9.0, "abdomen": 38.0, "legs": 82.0}

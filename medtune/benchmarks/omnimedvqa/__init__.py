@@ -33,9 +33,9 @@ from medtune.benchmarks.medical_kits.choice_rules import (
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_numbers
 from medtune.data.files import json_file
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Place, Source, SourceTable, missing_media, read_rows
+from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.types import MediaRef, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark

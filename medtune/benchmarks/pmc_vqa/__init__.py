@@ -33,9 +33,9 @@ from medtune.benchmarks.medical_kits.choice_rules import (
 )
 from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_numbers
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import Reject, Source, SourceTable, missing_media, read_rows
+from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.table_rows import file_rows
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.asking.answerer import AnswerProtocol

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.fft import fft, fftfreq, ifft
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, zoom
 
-from medtune.benchmarks.simulators.bmode_device import Beams, Device, Millimetres, Pose, Shape, beyond, blob, overlap
+from medtune.benchmarks.simulators.bmode_device import Beams, Device
+from medtune.benchmarks.simulators.shapes import Millimetres, Pose, Shape, beyond, blob, overlap
 
 SPEED_MM_PER_US = 1.54
 PULSE_CYCLES = 2.0

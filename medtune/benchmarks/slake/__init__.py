@@ -25,8 +25,8 @@ from medtune.benchmarks.short_answers.released_answers import (
     released_rows,
 )
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.source import Source, SourceTable, missing_media, read_rows
+from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.types import Split
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark

@@ -16,7 +16,7 @@ from medtune.eval.asking.conditions import ANATOMY_NAMED
 from medtune.eval.evidence import Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.studies.measures import QuestionPart, count, counted, of_metric, percentage, share
-from medtune.eval.studies.published import Answers, CellValue, Measure, PrintedInterval, PublishedColumn, PublishedTable
+from medtune.eval.studies.published import Answers, CellValue, Measure, PublishedColumn, PublishedTable
 
 _SOURCE = "U2-Bench, arXiv 2505.17779"
 
@@ -44,7 +44,7 @@ def published_table1() -> PublishedTable:
             name,
             _cell(name, official),
             ("zero_shot",),
-            printed_interval=_interval_of(name),
+            printed_interval=share if name.endswith("_Acc") else percentage if name == "CVE_pct_tol" else None,
             n=CASES.get(name.partition("_")[0]),
             printed_digits=4,
             higher_is_better=name not in ("CVE_RMSE", "CVE_MAE"),
@@ -68,10 +68,6 @@ def published_table1() -> PublishedTable:
         "table1", "U2-Bench, Table 1", f"{_SOURCE}, Table 1", columns, cells, notes,
         ranked_by=("U2_Score",), unranked=frozenset({"Random Guessing"}),
     )  # fmt: skip
-
-
-def _interval_of(name: str) -> PrintedInterval | None:
-    return share if name.endswith("_Acc") else percentage if name == "CVE_pct_tol" else None
 
 
 def _official_row() -> Callable[[Evidence], table1_row.Row]:

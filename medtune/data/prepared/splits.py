@@ -6,17 +6,17 @@ show nothing.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import compress
 from typing import NamedTuple
 
 from medtune.data.kept_rows import KeptRows, repeated
 from medtune.data.prepared.split_leaks import split_leaks
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import Source, SourceTable
 from medtune.data.readable import folded
 from medtune.data.seeding import stable_int
-from medtune.data.types import SPLITS, Question, Split
+from medtune.data.types import SPLITS, Question, Split, UnofficialSplit
 
 NONE_ALIKE: Mapping[str, str] = {}
 MOST_TOGETHER = 0.5
@@ -102,6 +102,34 @@ class Fractions(NamedTuple):
 
 DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
 TEST_ONLY = Fractions(0, 0, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How the patients of a source are divided.
+
+    Attributes:
+        fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
+        unofficial: Divides by patient a source that is for evaluation only or brings its own split, which is then not
+            kept; the manifest says so.
+        split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
+        keep_leaks: Keeps a split of the data that puts a patient or an image into two splits; the manifest counts the
+            test questions that it concerns, and every output states them.
+    """
+
+    fractions: Fractions = DEFAULT_FRACTIONS
+    unofficial: UnofficialSplit | None = None
+    split_lookalikes: bool = False
+    keep_leaks: bool = False
+
+    def allowed_by(self, source: Source) -> "Division":
+        """Returns the division of a source, which may be for evaluation only or keep its leaks in any case."""
+        is_test = source.test_only and self.unofficial is None
+        fractions = TEST_ONLY if is_test else self.fractions
+        return replace(self, fractions=fractions, keep_leaks=self.keep_leaks or source.keeps_leaks)
+
+
+DEFAULT_DIVISION = Division()
 
 
 def check_fractions(fractions: Fractions) -> None:

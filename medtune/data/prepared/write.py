@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import PIL.Image
 
@@ -20,29 +20,24 @@ from medtune.data.kept_rows import KeptRows
 from medtune.data.prepared import lookalikes as alikes
 from medtune.data.prepared import question_rows, splits
 from medtune.data.prepared.copy_media import IMAGE_SUFFIX, CopiedFile, unlink_media
-from medtune.data.prepared.manifest import (
-    FORMAT_VERSION,
-    MAX_REJECTED,
-    REJECTS,
-    Manifest,
-    count_rejects,
-    write_manifest,
-    write_prompts,
-    write_rejects,
-)
+from medtune.data.prepared.manifest import FORMAT_VERSION, Manifest, write_manifest, write_prompts
 from medtune.data.prepared.origins import write_origins
 from medtune.data.prepared.read import Prepared, Prompts, open_prepared
 from medtune.data.prepared.same_picture import same_pictures, too_many_images
 from medtune.data.prepared.split_leaks import repeated_texts
-from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
+from medtune.data.prepared.splits import DEFAULT_DIVISION, Division
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
 from medtune.data.prepared.work.take import Origin, Taken, check_folders, take
 from medtune.data.prepared.work.work_folder import WorkFolder, work_folder
-from medtune.data.raw.source import Source
-from medtune.data.types import SPLITS, MediaRef, Question, UnofficialSplit
+from medtune.data.raw.rejects import MAX_REJECTED, REJECTS, count_rejects, write_rejects
+from medtune.data.raw.source import Reject, Source
+from medtune.data.types import SPLITS, MediaRef, Question, Split
 from medtune.version import __version__
 
 ID_HEX = 16
+MediaForm = Literal["linked", "copied", "left out"]
+"""How media get into the folder: films and volumes are linked where the disk allows it. Media that are left out need
+not be there; the folder can then be scored but not run."""
 
 
 def prepare(
@@ -53,13 +48,9 @@ def prepare(
     out: Path,
     seed: int = 0,
     limit: int | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
+    division: Division = DEFAULT_DIVISION,
     max_rejected: float = MAX_REJECTED,
-    unofficial_split: UnofficialSplit | None = None,
-    without_media: bool = False,
-    split_lookalikes: bool = False,
-    keep_leaks: bool = False,
-    copy: bool = False,
+    media: MediaForm = "linked",
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
     processes: int = 1,
     show_cells: Path | None = None,
@@ -75,105 +66,44 @@ def prepare(
         root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
         seed: Decides the splits, the order of options that a benchmark draws, and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
-        fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
-        without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
-            not run.
-        unofficial_split: Divides by patient a source that is for evaluation only or brings its own split, which is
-            then not kept; the manifest says so.
-        split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
-        keep_leaks: Keeps a split of the data that puts a patient or an image into two splits; the manifest counts the
-            test questions that it concerns, and every output states them.
-        copy: Copies films and volumes, which are else linked where the disk allows it.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
         processes: The number of processes that draw and copy media; it changes no byte. With 1 this process does it,
             and a file that crashes a decoder ends it; the next call then copies in a process of its own, and rejects
             that file.
         show_cells: A file for what the cells of rejected rows hold, which nothing else states; None writes none.
     """
-    splits.check_fractions(fractions)
+    splits.check_fractions(division.fractions)
     check_folders(source, root, out)
-    if source.test_only and unofficial_split is None:
-        fractions = splits.TEST_ONLY
+    division = division.allowed_by(source)
     with work_folder(out, source, processes=processes) as work:
-        draft = work.draft
-        rejected_list = out.with_name(f"{out.name}.{REJECTS}")
-        taken = take(
+        # What was taken uses disk, and memory with some sources: nothing holds it once it is read.
+        content = _read(
             source,
-            root,
+            take(
+                source,
+                root,
+                work,
+                seed=seed,
+                limit=limit,
+                max_share=max_rejected,
+                keep=out.with_name(f"{out.name}.{REJECTS}"),
+                cells=show_cells,
+                without_media=media == "left out",
+            ),
             work,
-            seed=seed,
-            limit=limit,
-            max_share=max_rejected,
-            keep=rejected_list,
-            cells=show_cells,
-            without_media=without_media,
-        )
-        media = _undescribed(taken) if without_media else _described(taken)
-        work.keep_only({file for row in media.rows for file in row.files})
-        if without_media:
-            work.media.rmdir()
-        elif copy:
-            unlink_media(work.media)
-        rejected, notes = taken.rejected, taken.table.notes
-        stands_for_patient = taken.table.stands_for_patient
-        questions: Sequence[Question] = _pseudonymous(source, taken, media, draft)
-        if unofficial_split is not None:
-            questions = _without_its_split(source, questions)
-        own_splits = {question.split for question in questions}
-        repeated = splits.same_questions(taken.table, questions)
-        # What the questions were before takes disk, and of some sources memory.
-        del taken
-        groups = alikes.lookalike_groups(_looks(media))
-        groups = groups.joined(_same_pictures(media, groups, work))
-        found = _divided(
-            questions,
             media,
-            groups,
-            repeated,
-            keeps_alike_together=not split_lookalikes,
-            stands_for_patient=stands_for_patient,
-            keep_leaks=keep_leaks or source.keeps_leaks,
-            text_unit=source.text_unit,
-            seed=seed,
-            fractions=fractions,
+            division,
         )
-        questions = found.questions
-        official = prompts(questions) if prompts else None
-        num_files = len({name for question in questions for name in media.shown(question.media_id)})
-        manifest = Manifest(
-            format_version=FORMAT_VERSION,
-            medtune_version=__version__,
-            benchmark=benchmark,
-            source=source.name,
-            title=source.title,
-            provenance=source.provenance,
-            licence=source.licence,
-            url=source.url,
-            patient_unit=source.patient_unit,
-            stands_for_patient=stands_for_patient,
-            seed=seed,
-            limit=limit,
-            fractions=fractions,
-            own_splits=tuple(split for split in SPLITS if split in own_splits),
-            counts=question_rows.count_questions(questions),
-            num_patients=question_rows.count_patients(questions),
-            num_media=len(media.rows),
-            identical_media=media.num_sources - num_files,
-            lookalikes=_find_lookalikes(source, questions, media, groups, kept_together=not split_lookalikes),
-            notes=(*notes, *found.notes, *(official.notes if official else ())),
-            prompts=official.name if official else "ours",
-            without_media=without_media,
-            unofficial_split=unofficial_split,
-            split_leaks=found.leaks,
-            rejected=count_rejects(rejected),
-            data_hash=data_hash(questions, media.rows),
-        )
-        write_tables(draft, questions, media.rows)
-        write_manifest(draft, manifest)
+        groups = _groups(content.media, work)
+        content = _divided(content, groups, division, text_unit=source.text_unit, seed=seed)
+        official = prompts(content.questions) if prompts else None
+        manifest = _manifest(source, content, groups, division, official, benchmark=benchmark, seed=seed, limit=limit)
+        write_tables(work.draft, content.questions, content.media.rows)
+        write_manifest(work.draft, manifest)
         if official:
-            write_prompts(draft, official.templates)
-        if rejected:
-            write_rejects(draft / REJECTS, rejected, root)
+            write_prompts(work.draft, official.templates)
+        if content.rejected:
+            write_rejects(work.draft / REJECTS, content.rejected, root)
     return open_prepared(out)
 
 
@@ -189,40 +119,59 @@ class _Media(NamedTuple):
         return tuple(self.names[file.digest] for file in self.files[media_id])
 
 
-class _Divided(NamedTuple):
-    questions: Sequence[Question]  # With a split each, in the order of the folder.
-    notes: tuple[str, ...]  # How the splits were drawn.
-    leaks: dict[str, int]  # What two splits share -> the number of test questions that it concerns.
+class _Content(NamedTuple):
+    """What the folder will hold: first with the splits that the data bring, then with a split for each question."""
+
+    questions: Sequence[Question]  # Once divided, in the order of the folder.
+    media: _Media
+    form: MediaForm
+    own_splits: frozenset[Split | None]
+    repeated: Mapping[str, tuple[str, ...]]  # By media id, what is the same question, for questions that show nothing.
+    stands_for_patient: str
+    notes: tuple[str, ...]  # What the source left out, and how the splits were drawn.
+    rejected: tuple[Reject, ...]
+    leaks: Mapping[str, int] = {}  # What two splits share -> the number of test questions that it concerns.
+
+
+def _read(source: Source, taken: Taken, work: WorkFolder, form: MediaForm, division: Division) -> _Content:
+    media = _undescribed(taken) if form == "left out" else _described(taken)
+    work.keep_only({file for row in media.rows for file in row.files})
+    if form == "left out":
+        work.media.rmdir()
+    elif form == "copied":
+        unlink_media(work.media)
+    raw = taken.table.questions
+    questions: Sequence[Question] = with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
+    write_origins(work.draft, source.name, raw, questions)
+    if division.unofficial is not None:
+        questions = _without_its_split(source, questions)
+    return _Content(
+        questions,
+        media,
+        form,
+        own_splits=frozenset(question.split for question in questions),
+        repeated=splits.same_questions(taken.table, questions),
+        stands_for_patient=taken.table.stands_for_patient,
+        notes=taken.table.notes,
+        rejected=taken.rejected,
+    )
 
 
 def _divided(
-    questions: Sequence[Question],
-    media: _Media,
-    groups: alikes.LookalikeGroups,
-    repeated: Mapping[str, tuple[str, ...]],
-    *,
-    keeps_alike_together: bool,
-    stands_for_patient: str,
-    keep_leaks: bool,
-    text_unit: str,
-    seed: int,
-    fractions: Fractions,
-) -> _Divided:
-    """Returns the questions with their splits, which are those of the data where these have some.
-
-    Args:
-        repeated: By media id, what is the same question without media, for questions that show nothing.
-    """
+    content: _Content, groups: alikes.LookalikeGroups, division: Division, *, text_unit: str, seed: int
+) -> _Content:
+    """Returns the content with splits, which are those of the data where these have some."""
+    media, fractions, stands_for_patient = content.media, division.fractions, content.stands_for_patient
     # Questions that show nothing share no image with others; their media id stands for one.
     digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
     # What is the same question without media is drawn together, yet a split of the data may hold it several times.
-    drawn = {**digests, **repeated}
-    alike = groups.several if keeps_alike_together else splits.NONE_ALIKE
-    questions, notes = splits.draw_missing_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
+    drawn = {**digests, **content.repeated}
+    alike = splits.NONE_ALIKE if division.split_lookalikes else groups.several
+    questions, notes = splits.draw_missing_splits(content.questions, drawn, seed=seed, fractions=fractions, alike=alike)
     questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
     # Before look-alikes count as one patient: groups in two splits may be named after the same image.
-    leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
-    if stands_for_patient != "patient" and keeps_alike_together:
+    leaks = splits.check_splits(questions, digests, keep_leaks=division.keep_leaks)
+    if stands_for_patient != "patient" and not division.split_lookalikes:
         questions = splits.with_alike_patients(questions, digests, groups.several)
     if shared := leaks.pop("patient", 0):
         # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
@@ -230,11 +179,54 @@ def _divided(
     questions = alikes.with_train_twins(questions, digests, groups.several)
     questions = question_rows.sort_questions(questions, list(media.files))
     twins = sum(q.split == "test" and q.facets.get(alikes.TRAIN_TWIN) == "yes" for q in questions)
-    if keep_leaks and twins:
+    if division.keep_leaks and twins:
         leaks["look-alike"] = twins
-    if keep_leaks and text_unit and (texts := repeated_texts(questions)):
+    if division.keep_leaks and text_unit and (texts := repeated_texts(questions)):
         leaks[text_unit] = texts
-    return _Divided(questions, tuple(notes), leaks)
+    return content._replace(questions=questions, notes=(*content.notes, *notes), leaks=leaks)
+
+
+def _manifest(
+    source: Source,
+    content: _Content,
+    groups: alikes.LookalikeGroups,
+    division: Division,
+    official: Prompts | None,
+    *,
+    benchmark: str,
+    seed: int,
+    limit: int | None,
+) -> Manifest:
+    questions, media = content.questions, content.media
+    num_files = len({name for question in questions for name in media.shown(question.media_id)})
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        medtune_version=__version__,
+        benchmark=benchmark,
+        source=source.name,
+        title=source.title,
+        provenance=source.provenance,
+        licence=source.licence,
+        url=source.url,
+        patient_unit=source.patient_unit,
+        stands_for_patient=content.stands_for_patient,
+        seed=seed,
+        limit=limit,
+        fractions=division.fractions,
+        own_splits=tuple(split for split in SPLITS if split in content.own_splits),
+        counts=question_rows.count_questions(questions),
+        num_patients=question_rows.count_patients(questions),
+        num_media=len(media.rows),
+        identical_media=media.num_sources - num_files,
+        lookalikes=_find_lookalikes(source, questions, media, groups, kept_together=not division.split_lookalikes),
+        notes=(*content.notes, *(official.notes if official else ())),
+        prompts=official.name if official else "ours",
+        without_media=content.form == "left out",
+        unofficial_split=division.unofficial,
+        split_leaks=content.leaks,
+        rejected=count_rejects(content.rejected),
+        data_hash=data_hash(questions, media.rows),
+    )
 
 
 def _described(taken: Taken) -> _Media:
@@ -250,13 +242,6 @@ def _undescribed(taken: Taken) -> _Media:
     ids = question_content_ids(taken.table.questions)
     files = {each: [CopiedFile(each, file="")] for each in ids.values()}
     return _Media(ids, files, [], len(ids), {each: each for each in files})
-
-
-def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> KeptRows[Question]:
-    raw = taken.table.questions
-    questions = with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
-    write_origins(draft, source.name, raw, questions)
-    return questions
 
 
 def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequence[Question]:
@@ -278,11 +263,18 @@ def _looks(media: _Media) -> dict[str, alikes.Look]:
     return found
 
 
-def _same_pictures(media: _Media, groups: alikes.LookalikeGroups, work: WorkFolder) -> Sequence[tuple[str, str]]:
-    looks = {name: look for name, look in _looks(media).items() if isinstance(look, int)}
-    return same_pictures(
-        looks, partial(_opened, work.media), group_of=groups.group_of, processes=work.processes, scratch=work.root
+def _groups(media: _Media, work: WorkFolder) -> alikes.LookalikeGroups:
+    """Returns the groups of images that look alike, those that show one picture in another frame included."""
+    looks = _looks(media)
+    groups = alikes.lookalike_groups(looks)
+    again = same_pictures(
+        {name: look for name, look in looks.items() if isinstance(look, int)},
+        partial(_opened, work.media),
+        group_of=groups.group_of,
+        processes=work.processes,
+        scratch=work.root,
     )
+    return groups.joined(again)
 
 
 def _opened(folder: Path, digest: str) -> PIL.Image.Image:

@@ -1,33 +1,20 @@
-"""Audits a benchmark without a model: finds questions with cues to the answer, duplicates and leaks between splits.
+"""Audits a benchmark without a model: finds questions with cues to the answer, duplicates and leaks between splits."""
 
-The blind solver answers questions from their words alone: it sees the question and its options, but no image. It is a
-logistic regression with one row for each option of a question, which predicts whether this option is the answer. The
-features of a row describe the option: its text, the task, the other options, its position, whether it is the longest or
-the shortest, and whether the question mentions it. The answer to a question is its likeliest option. Each question is
-answered by a classifier that was fitted on other patients.
-"""
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-import re
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-
-import numpy as np
 from pydantic import with_config
 
 from medtune.data.grouping import grouped
 from medtune.data.prepared.lookalikes import MAX_DISTANCE, Look, lookalike_groups
-from medtune.data.seeding import stable_order
 from medtune.data.types import Interval, MediaGroup, Question
+from medtune.eval.audit.audited_phase import is_choice
+from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.habits import CUE_MARGIN, longest_option
 from medtune.eval.audit.probes import Probe
-from medtune.eval.audit.row import is_choice
-from medtune.eval.data_label import DataLabel
 from medtune.eval.results.phase_schema import Count
 from medtune.eval.results.schema import DOCUMENT, Labelled
-from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
-from medtune.eval.statistics.calibration import option_probabilities
 from medtune.eval.statistics.intervals import METHOD
 
 BLIND_MARGIN = 0.10
@@ -35,13 +22,6 @@ BLIND_MARGIN = 0.10
 with its whole interval."""
 SURE = 0.9
 """The probability from which an answer of that classifier is listed among the items."""
-_SHOWN = 3
-
-FOLDS = 5
-MAX_QUESTIONS = 10_000
-"""The largest number of questions. Of more questions, whole patients are drawn, to fit in less than a minute."""
-INVERSE_PENALTY = 1.0
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +72,8 @@ def findings_of(
         *found,
         _counted(
             "duplicate_questions", "the same question about the same image more than once",
-            _repeated(everything, lambda q: (q.media_id, q.turns, q.text, frozenset(q.options))), len(everything),
+            [each.id for same in grouped(everything, _wording).values() if len(same) > 1 for each in same],
+            len(everything),
             "within any split",
         ),
         _counted(
@@ -117,30 +98,6 @@ def findings_of(
             f"{len(looks)} images compared",
         ),
     ]  # fmt: skip
-
-
-def findings_text(findings: Sequence[Finding], *, title: str) -> str:
-    """Returns the findings as a table of plain text, with each flag and its first items below it."""
-    columns = ("finding", "value", "n", "95 % interval", "guessing", "items", "")
-    rows = tuple(
-        (
-            each.title,
-            each.value if each.ci95 else int(each.value),
-            each.n,
-            each.ci95 and each.ci95.text(),
-            each.chance,
-            len(each.items),
-            "FLAG" if each.flag else "",
-        )
-        for each in findings
-    )
-    notes = [f"95 % intervals: {intervals.METHOD}."]
-    for each in findings:
-        if each.flag:
-            more = ", ..." if len(each.items) > _SHOWN else ""
-            items = f" (items {', '.join(each.items[:_SHOWN])}{more})" if each.items else ""
-            notes.append(f"FLAG {each.title}: {each.flag}{items}")
-    return table_text(Table(title, columns, rows, tuple(notes)))
 
 
 def _blind(questions: Sequence[Question]) -> Finding:
@@ -212,15 +169,13 @@ def _placed(groups: Mapping[str, Sequence[MediaGroup]]) -> Iterable[tuple[str, M
     return ((name, group, question) for name, part in groups.items() for group in part for question in group.questions)
 
 
-def _repeated(questions: Iterable[Question], key: Callable[[Question], Hashable]) -> list[str]:
-    return [each.id for same in grouped(questions, key).values() if len(same) > 1 for each in same]
+def _wording(question: Question) -> Hashable:
+    return question.media_id, question.turns, question.text, frozenset(question.options)
 
 
 def _contradictions(questions: Sequence[Question]) -> list[str]:
-    answers: dict[Hashable, set[str]] = {}
-    for q in questions:
-        answers.setdefault((q.media_id, q.turns, q.text, frozenset(q.options)), set()).add(q.answer)
-    return [q.id for q in questions if len(answers[q.media_id, q.turns, q.text, frozenset(q.options)]) > 1]
+    answers = {key: {each.answer for each in same} for key, same in grouped(questions, _wording).items()}
+    return [question.id for question in questions if len(answers[_wording(question)]) > 1]
 
 
 def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -240,79 +195,6 @@ def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str,
         for ref in group.media
     )
     return _crossing((alike, name, question_id) for alike, name, question_id in placed if alike is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class BlindAnswer:
-    """The answer that the classifier gives to one question."""
-
-    question: Question
-    answer: str
-    share: float  # The probability of that option among the question's options, 0 to 1.
-
-
-def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[BlindAnswer]:
-    """Returns the answers of a classifier that sees only words, in the order of the questions.
-
-    Each question is answered by a classifier that was fitted without the questions about its patient. At most
-    `MAX_QUESTIONS` questions are answered, and none if there are fewer than two patients.
-
-    Source: Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
-    """
-    from scipy.special import log_expit
-    from sklearn.feature_extraction import FeatureHasher
-    from sklearn.linear_model import LogisticRegression
-
-    fold_of, chosen = _folds(questions, seed=seed)
-    if len(set(fold_of.values())) < 2:
-        return []
-    rows = [(question, option) for question in chosen for option in question.options]
-    matrix = FeatureHasher(n_features=2**18, alternate_sign=False).transform(_features(*row) for row in rows)
-    is_answer = np.array([option == question.answer for question, option in rows])
-    folds = np.array([fold_of[question.patient_id] for question, _ in rows])
-    scores = np.zeros(len(rows))
-    for fold in range(FOLDS):
-        held = folds == fold
-        if held.any() and len(set(is_answer[~held].tolist())) == 2:
-            model = LogisticRegression(C=INVERSE_PENALTY, solver="liblinear").fit(matrix[~held], is_answer[~held])
-            scores[held] = log_expit(model.decision_function(matrix[held]))
-    found, first = [], 0
-    for question in chosen:
-        shares = option_probabilities(scores[first : first + len(question.options)].tolist())
-        first += len(question.options)
-        best = shares.index(max(shares))
-        found.append(BlindAnswer(question, question.options[best], shares[best]))
-    return found
-
-
-def _folds(questions: Sequence[Question], *, seed: int) -> tuple[dict[str, int], list[Question]]:
-    sizes = Counter(question.patient_id for question in questions)
-    fold_of: dict[str, int] = {}
-    taken = 0
-    for number, patient in enumerate(stable_order(sizes, seed, "blind")):
-        if taken and taken + sizes[patient] > MAX_QUESTIONS:
-            break
-        taken += sizes[patient]
-        fold_of[patient] = number % FOLDS
-    return fold_of, [question for question in questions if question.patient_id in fold_of]
-
-
-def _features(question: Question, option: str) -> dict[str, float]:
-    task, lengths = question.facets.get("task", ""), [len(each) for each in question.options]
-    asked, said = set(_WORD.findall(question.text.lower())), _WORD.findall(option.lower())
-    names = [
-        f"option={option}",
-        f"task={task} option={option}",
-        f"question={question.text} option={option}",
-        f"place={question.options.index(option)}",
-        f"longest={len(option) == max(lengths)}",
-        f"shortest={len(option) == min(lengths)}",
-        f"mentioned={bool(asked & set(said))}",
-        *(f"task={task} option={option} beside={other}" for other in question.options if other != option),
-        *(f"word={word}" for word in said),
-        *(f"asked={word} option={option}" for word in asked),
-    ]
-    return dict.fromkeys(names, 1.0)
 
 
 @with_config(DOCUMENT)
@@ -335,11 +217,3 @@ class FindingsFile(Labelled):
     data_hash: str
     findings: tuple[Finding, ...]
     interval_method: str = METHOD
-
-
-def findings_file(
-    findings: Sequence[Finding], label: DataLabel, *, benchmark: str, split: str, data_hash: str
-) -> FindingsFile:
-    return FindingsFile(
-        **asdict(label), benchmark=benchmark, split=split, data_hash=data_hash, findings=tuple(findings)
-    )

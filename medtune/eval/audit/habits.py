@@ -11,18 +11,8 @@ import numpy as np
 
 from medtune.data.grouping import grouped
 from medtune.data.types import Interval, Prediction, Question
-from medtune.eval.audit.row import (
-    CHECKS_ALPHA,
-    Answers,
-    AuditedPhase,
-    AuditRow,
-    Collapse,
-    accuracy_row,
-    answers_in,
-    flagged,
-    ids_of,
-    rights_in,
-)
+from medtune.eval.audit.audited_phase import Answers, AuditedPhase, answers_in, rights_in
+from medtune.eval.audit.row import CHECKS_ALPHA, AuditRow, Collapse, accuracy_row, flagged, ids_of
 from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals

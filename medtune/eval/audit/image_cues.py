@@ -15,8 +15,8 @@ from medtune.data.grouping import grouped
 from medtune.data.media.images import image_size
 from medtune.data.media.load import preview
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
+from medtune.eval.audit.audited_phase import is_choice
 from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers, thumbnail, thumbnails
-from medtune.eval.audit.row import is_choice
 
 NUM_GREY_BINS = 32
 _BIN_OF_GREY = np.minimum(np.arange(256) * NUM_GREY_BINS // 255, NUM_GREY_BINS - 1)

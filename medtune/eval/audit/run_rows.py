@@ -12,6 +12,7 @@ from statistics import fmean
 
 from medtune.data.grouping import grouped
 from medtune.data.types import Condition
+from medtune.eval.audit.audited_phase import AuditedPhase, rights_in
 from medtune.eval.audit.habits import (
     GUESSING,
     collapse_by_subtype,
@@ -26,13 +27,11 @@ from medtune.eval.audit.row import (
     NOT_BEATEN,
     ORDER_WORDS,
     Audit,
-    AuditedPhase,
     AuditRow,
     accuracy_row,
     flagged,
     flagged_if_level,
     ids_of,
-    rights_in,
 )
 from medtune.eval.metric import ParsedReply, passes_text
 from medtune.eval.statistics import intervals
@@ -264,7 +263,9 @@ def audit_of(subject: AuditedPhase, probes: Sequence[Probe] = ()) -> Audit:
     rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject)]
     rows += [*frame_order_rows(subject), *permutation_rows(subject), *naming_rows(subject)]
     rows += [subject.probe_row(probe) for probe in probes]
-    rows += [_look_alike(subject, probe) for probe in probes if probe.name == "nearest_thumbnail"]
+    nearest = [probe.answers for probe in probes if probe.name == "nearest_thumbnail"]
+    title = "answers that copy the train answer of the nearest look-alike"
+    rows += [copying_row(subject, LOOK_ALIKE, title, answers) for answers in nearest]
     rows += [_prior_copy(subject), most_frequent_answer_row(subject, collapse), *reading_rows(subject)]
     words = dict.fromkeys([*GUESSING, *(probe.name for probe in probes)], (BETTER, NOT_BEATEN))
     words |= {SHUFFLED: ORDER_WORDS} | dict.fromkeys(_BLIND, IMAGE_WORDS)
@@ -306,11 +307,6 @@ def feature_probe(subject: AuditedPhase, train_features: Features, features: Fea
             f"one per question set; {width} standardised features of {len(train_features)} train images",
         )
     ]
-
-
-def _look_alike(subject: AuditedPhase, nearest: Probe) -> AuditRow | None:
-    title = "answers that copy the train answer of the nearest look-alike"
-    return copying_row(subject, LOOK_ALIKE, title, nearest.answers)
 
 
 def _prior_copy(subject: AuditedPhase) -> AuditRow | None:

@@ -56,7 +56,7 @@ class Difference(ComparedLevel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(CompareFile):
+class ComparedSides(CompareFile):
     """What compare.json has, and what only the page and the table say."""
 
     overall: Difference
@@ -66,7 +66,7 @@ class Comparison(CompareFile):
     higher_is_better: bool
 
 
-def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
+def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> ComparedSides:
     """Returns the comparison of two sides on the questions that both answered.
 
     Questions with an answer that waits for a judge are left out.
@@ -89,7 +89,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         )
     ids = {row.question.id for rows in asked for row in rows}
     benchmark = benchmark.for_part([row.question for row, _ in pairs])
-    return Comparison(
+    return ComparedSides(
         names=(first.name, second.name),
         labels=(Labelled(**asdict(first.about.label)), Labelled(**asdict(second.about.label))),
         benchmark=first.about.benchmark,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from medtune.data.readable import spoken
-from medtune.eval.comparing.compare import Comparison, Difference
+from medtune.eval.comparing.compare import ComparedSides, Difference
 from medtune.eval.comparing.verdict import (
     grounds,
     has_one_question_each,
@@ -191,7 +191,7 @@ def _tick(span: float) -> float:
     return max(power * factor for factor in (1, 2, 5) if power * factor <= span / 4)
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(found: ComparedSides) -> Table:
     """Returns the comparison as a table, with one row for all questions and one for each task."""
     first, second = found.names
     rows = [("all questions", found.overall), *found.by_task.items()]
@@ -214,7 +214,7 @@ def comparison_table(found: Comparison) -> Table:
     )
 
 
-def notes(found: Comparison) -> tuple[str, ...]:
+def notes(found: ComparedSides) -> tuple[str, ...]:
     """Returns the sentences below the table: the questions that were left out, the tests, and the data."""
     first, second = found.names
     counts = found.overall.counts
@@ -257,7 +257,7 @@ def notes(found: Comparison) -> tuple[str, ...]:
     return (*said, *_labels(found))
 
 
-def judgement(found: Comparison) -> str:
+def judgement(found: ComparedSides) -> str:
     """Returns which side is better on all questions, or why that cannot be told, as sentences."""
     first, second = found.names
     if found.same == found.both:
@@ -275,13 +275,13 @@ def judgement(found: Comparison) -> str:
     return f"{said} {grounds(whole)}.{parts}"
 
 
-def _passes(found: Comparison) -> tuple[str, ...]:
+def _passes(found: ComparedSides) -> tuple[str, ...]:
     return tuple(
         f"{name}: {passes_text(number)}" for name, number in zip(found.names, found.repeats, strict=True) if number > 1
     )
 
 
-def _labels(found: Comparison) -> tuple[str, ...]:
+def _labels(found: ComparedSides) -> tuple[str, ...]:
     first, second = found.labels
     if first == second:
         return first.notes()
@@ -290,7 +290,7 @@ def _labels(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def comparison_plot(found: Comparison) -> str:
+def comparison_plot(found: ComparedSides) -> str:
     """Returns the forest plot of the differences as SVG."""
     first, second = map(shortened, found.names)
     rows = [("all questions", found.overall), *found.by_task.items()]

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Question
-from medtune.eval.audit.row import ACCURACY, AuditedPhase, AuditRow, Gap
+from medtune.eval.audit.audited_phase import AuditedPhase
+from medtune.eval.audit.row import ACCURACY, AuditRow, Gap
 from medtune.eval.explaining.numbers import WITHIN, named_ids
 from medtune.eval.statistics.patient_swaps import p_equals
 

@@ -13,17 +13,17 @@ from medtune.data.grouping import grouped
 from medtune.data.types import FOLD, Condition, Prediction, Question, Reading
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.evidence import Evidence, ParsedReplies
-from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text
+from medtune.eval.metric import Metric, ParsedReply, num_passes
 from medtune.eval.results.phase_schema import ConfidenceBin, Level, Measured, Phase, Reliability
 from medtune.eval.rows import Rows, as_rows
 from medtune.eval.scoring.answer_classes import classes_by_task
-from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
+from medtune.eval.scoring.baselines import BASELINES, TrainAnswers, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BERTSCORE, BertModel, mean_f1
 from medtune.eval.scoring.counted import NOT_ABOUT, WAITS, CountedRows, counted, is_waiting, reads_replies_alone
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
 from medtune.eval.scoring.reply_ends import count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
-from medtune.eval.scoring.tables import Cell, Table, finite_number, finite_table
+from medtune.eval.scoring.tables import Table, finite_number, finite_table, mean_tables
 from medtune.eval.statistics import Floats, Numbers
 from medtune.eval.statistics.calibration import (
     NUM_BINS,
@@ -37,75 +37,6 @@ from medtune.eval.statistics.column_sums import Statistic, mean_over_passes, sd_
 from medtune.eval.statistics.intervals import over_folds, statistic_interval
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
-
-
-def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
-    """Returns the tables with the mean over the passes in each cell, and a note that says so where passes differ.
-
-    Tables are matched by their titles, and rows by their position if the passes have equally many, else by their texts.
-    A cell whose text or rank differs between passes shows all of them, and a cell without a value in one of the passes
-    has none. Notes that differ are shown for each pass.
-    """
-    if len(passes) == 1:
-        return list(passes[0])
-    titles = dict.fromkeys(table.title for tables in passes for table in tables)
-    found = [[table for tables in passes for table in tables if table.title == title] for title in titles]
-    return [_mean_table(tables, num_passes=len(passes)) for tables in found]
-
-
-def _mean_table(tables: Sequence[Table], *, num_passes: int) -> Table:
-    first = tables[0]
-    if all(table == first for table in tables) and len(tables) == num_passes:
-        return first
-    named = [_named_rows(table, by_place=len({len(table.rows) for table in tables}) == 1) for table in tables]
-    keys = dict.fromkeys(key for rows in named for key in rows)
-    rows = [[found.get(key, (None,) * len(first.columns)) for found in named] for key in keys]
-    most = max(len(table.notes) for table in tables)
-    notes = [_note([table.notes for table in tables], place) for place in range(most)]
-    return replace(
-        first,
-        rows=tuple(
-            tuple(_cell(cells, name) for cells, name in zip(zip(*each, strict=True), first.columns, strict=True))
-            for each in rows
-        ),
-        notes=(*notes, *_said_of(len(tables), num_passes)),
-    )
-
-
-def _named_rows(table: Table, *, by_place: bool) -> dict[tuple[object, ...], tuple[Cell, ...]]:
-    found: dict[tuple[object, ...], tuple[Cell, ...]] = {}
-    for place, row in enumerate(table.rows):
-        texts = tuple(cell for cell in row if isinstance(cell, str))
-        number = sum(key[:-1] == texts for key in found)
-        found[(place,) if by_place else (*texts, number)] = row
-    return found
-
-
-def _cell(cells: Sequence[Cell], column: str) -> Cell:
-    distinct = list(dict.fromkeys(cells))
-    if len(distinct) == 1:
-        return distinct[0]
-    numbers = [cell for cell in cells if cell is not None and not isinstance(cell, str)]
-    if len(numbers) < len(cells):
-        texts = dict.fromkeys(cell for cell in cells if isinstance(cell, str))
-        return " / ".join(text or "-" for text in texts) if texts else None
-    if column == "rank":
-        return f"{min(numbers)}-{max(numbers)}"
-    return sum(numbers) / len(numbers)
-
-
-def _said_of(found: int, num_passes: int) -> list[str]:
-    said = [f"Each cell is the {text}."] if (text := passes_text(found)) else []
-    return said + (
-        [f"Made of {found} of the {num_passes} passes; the others have no such table."] * (found < num_passes)
-    )
-
-
-def _note(notes: Sequence[Sequence[str]], place: int) -> str:
-    said = [each[place] if place < len(each) else "" for each in notes]
-    if len(set(said)) == 1:
-        return said[0]
-    return " ".join(f"Pass {number}: {note}" for number, note in enumerate(said, start=1) if note)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,65 +83,97 @@ def score_phase(
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     learnt = train.answers if isinstance(train, TrainSplit) else train_answers(train)
-    baselines = blind([row.question for row in rows], learnt, metric)
-    # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
-    unseeing = {condition: counted(replies.get(condition, {}).get(parser, ()), metric).about for condition in _BLIND}
-    measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
-    passes = metric.by_pass(rows)
-
-    def level(numbers: Numbers) -> Level:
-        chosen, found = rows.part(numbers), baselines.of(numbers)
-        for condition in _BLIND:
-            seen = np.array([], dtype=np.intp)
-            if condition in measured:
-                seen = numbers[unseeing[condition].part(numbers).column(is_waiting) == 0]
-            is_seen = any(row.is_answered for row in unseeing[condition].part(seen))
-            found[condition] = measured[condition].part(seen).value() if is_seen else None
-        missing = chosen.column(_num_missing)
-        return Level(
-            **vars(score_rows(chosen, metric, passes=[each.part(numbers) for each in passes])),
-            unanswered=int(missing.sum()),
-            baselines={name: finite_number(found[name]) for name in BASELINES},
-            partly_answered=int(np.sum((missing > 0) & (missing < chosen.column(_num_passes)))),
-        )
-
-    metrics = benchmark.metrics if text_model is None else {**benchmark.metrics, BERTSCORE: mean_f1(text_model)}
-    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
+    levels = _Levels(rows, replies, parser, metric, learnt)
     alone = {name: reads_replies_alone(name, questions, predictions, benchmark.parsers) for name in benchmark.parsers}
+    replied = parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
     _, *others = parts(every, benchmark)
-    tables = mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()])
     classes = classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet)
+    likelihoods = replies["image"].get(LIKELIHOOD, ())
+    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
-        overall=level(np.arange(len(rows))),
+        overall=levels.of(np.arange(len(rows))),
         by={
-            facet: {name: level(numbers) for name, numbers in numbers_by_level(rows, facet).items()}
+            facet: {name: levels.of(numbers) for name, numbers in numbers_by_level(rows, facet).items()}
             for facet in benchmark.facets_of(row.question for row in rows)
         },
-        metrics={
-            condition: {
-                name: _every_metric(
-                    every if condition == "image" and name == parser else as_rows(parsed),
-                    metrics,
-                    replies_alone=name != parser and alone.get(name, False),
-                )
-                for name, parsed in parsers.items()
-            }
-            for condition, parsers in replies.items()
-        },
-        tables=tuple(map(finite_table, [*tables, *benchmark.repeat_tables(evidence)])),
-        calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
+        metrics=_every_metric(evidence, benchmark, every, alone),
+        tables=_tables(evidence, benchmark, alone),
+        calibration=_calibration(likelihoods),
         refusals=refusals if refusals.n else None,
         cut=count_cut(predictions),
-        unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
+        unscored=sum(row.unscored for row in replies["image"].get(replied, ())),
         asked=len(questions),
         outside={name: score_rows(found.about, benchmark.metrics[name]) for name, found in others},
         classes=classes.found,
         without_classes=classes.left_out,
-        likelihoods=tuple(row for row in replies["image"].get(LIKELIHOOD, ()) if row.question.options),
+        likelihoods=tuple(row for row in likelihoods if row.question.options),
         other_answers=other_answers(predictions, parser, benchmark),
     )
+
+
+class _Levels:
+    """Scores any of the questions that the primary metric is about, beside what answers them without their image."""
+
+    def __init__(
+        self, rows: Rows[ParsedReply], replies: ParsedReplies, parser: str, metric: Metric, learnt: TrainAnswers | None
+    ) -> None:
+        self._rows, self._metric, self._passes = rows, metric, metric.by_pass(rows)
+        self._baselines = blind([row.question for row in rows], learnt, metric)
+        # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
+        read = {condition: replies.get(condition, {}).get(parser, ()) for condition in _BLIND}
+        self._unseeing = {condition: counted(found, metric).about for condition, found in read.items() if found}
+        self._measured = {condition: metric.on(seen) for condition, seen in self._unseeing.items() if seen}
+
+    def of(self, numbers: Numbers) -> Level:
+        """Returns the scores of the questions with these numbers."""
+        chosen = self._rows.part(numbers)
+        baselines = self._baselines.of(numbers) | {each: self._unseen(each, numbers) for each in _BLIND}
+        missing = chosen.column(_num_missing)
+        return Level(
+            **vars(score_rows(chosen, self._metric, passes=[each.part(numbers) for each in self._passes])),
+            unanswered=int(missing.sum()),
+            baselines={name: finite_number(baselines[name]) for name in BASELINES},
+            partly_answered=int(np.sum((missing > 0) & (missing < chosen.column(_num_passes)))),
+        )
+
+    def _unseen(self, condition: Condition, numbers: Numbers) -> float | None:
+        if condition not in self._measured:
+            return None
+        rows = self._unseeing[condition]
+        numbers = numbers[rows.part(numbers).column(is_waiting) == 0]
+        is_answered = any(row.is_answered for row in rows.part(numbers))
+        return self._measured[condition].part(numbers).value() if is_answered else None
+
+
+def _every_metric(
+    evidence: Evidence, benchmark: Benchmark, primary: Rows[ParsedReply], alone: Mapping[str, bool]
+) -> dict[str, dict[str, dict[str, Measured]]]:
+    """Returns every metric by condition and parser.
+
+    Args:
+        primary: The rows under condition "image" that the primary parser read.
+        alone: For each of the benchmark's parsers whether it reads questions that were asked for a reply alone.
+    """
+    metrics, parser, model = benchmark.metrics, evidence.parser, evidence.text_model
+    metrics = metrics if model is None else {**metrics, BERTSCORE: mean_f1(model)}
+    return {
+        condition: {
+            name: _metrics_on(
+                primary if condition == "image" and name == parser else as_rows(rows),
+                metrics,
+                replies_alone=name != parser and alone.get(name, False),
+            )
+            for name, rows in parsers.items()
+        }
+        for condition, parsers in evidence.parsed.items()
+    }
+
+
+def _tables(evidence: Evidence, benchmark: Benchmark, alone: Mapping[str, bool]) -> tuple[Table, ...]:
+    passes = [[*benchmark.tables(each), *_rules(each, benchmark, alone)] for each in evidence.by_pass()]
+    return tuple(map(finite_table, [*mean_tables(passes), *benchmark.repeat_tables(evidence)]))
 
 
 def _rules(evidence: Evidence, benchmark: Benchmark, alone: Mapping[str, bool]) -> list[Table]:
@@ -238,10 +201,6 @@ def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Ben
         and not (reading == "likelihood" and key.condition == "image" and key.question_id not in read)
     )
     return {f"{condition}, {how}": count for (condition, how), count in kinds.items()}
-
-
-def _generation(parser: str, benchmark: Benchmark) -> str:
-    return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
 def _calibration(rows: Sequence[ParsedReply]) -> Reliability | None:
@@ -315,9 +274,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     )
 
 
-def _every_metric(
-    rows: Rows[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool
-) -> dict[str, Measured]:
+def _metrics_on(rows: Rows[ParsedReply], metrics: Mapping[str, Metric], *, replies_alone: bool) -> dict[str, Measured]:
     found = {name: counted(rows, metric, replies_alone=replies_alone) for name, metric in metrics.items()}
     defined = [
         name

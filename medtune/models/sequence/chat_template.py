@@ -144,21 +144,22 @@ def _put(processor: Any, template: str) -> None:
     processor.chat_template = {**found, "default": template} if isinstance(found, Mapping) else template
 
 
-class _Told(NamedTuple):
+class _AroundAnswer(NamedTuple):
     """The ids that a template puts around the answer of an earlier turn."""
 
     between: tuple[int, ...]  # Ids from the end of the user's words to the answer.
     behind: tuple[int, ...]  # Ids from the end of the answer to the next words of the user.
 
 
-class _Frame(NamedTuple):
+class _AroundWords(NamedTuple):
     """The ids that a template puts around the user's words and the answer."""
 
     before: tuple[int, ...]  # Ids before the user's words.
     between: tuple[int, ...]  # Ids from the end of the user's words to the end of the reply's header.
     lead: tuple[int, ...]  # Ids that the template writes between the header of a reply and the reply itself.
     stop_id: int  # Id of the token that ends an answer.
-    told: _Told | None  # The ids around the answer of an earlier turn; None where the template takes no earlier turns.
+    # The ids around the answer of an earlier turn; None where the template takes no earlier turns.
+    earlier: _AroundAnswer | None
 
 
 class ChatTemplate(TextTemplate):
@@ -178,21 +179,21 @@ class ChatTemplate(TextTemplate):
         *earlier, last = user_turns(prompt, turns, num_items=len(shapes), between="\n")
         row.text(frame.before)
         for pieces, turn in zip(earlier, turns, strict=True):
-            if frame.told is None:
+            if frame.earlier is None:
                 raise ValueError("model.language: its chat template takes no conversation of several turns")
             self.shown(row, pieces)
-            row.text((*frame.told.between, *self.encode(turn.answer), *frame.told.behind))
+            row.text((*frame.earlier.between, *self.encode(turn.answer), *frame.earlier.behind))
         self.shown(row, last)
         row.text((*frame.between, *frame.lead))
         return self.answered(row, answer)
 
 
-def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
+def _frame(tokenizer: PreTrainedTokenizerFast) -> _AroundWords:
     if not tokenizer.chat_template:
         if tokenizer.eos_token_id is None:
             raise ValueError("model.language: its tokenizer has neither a chat template nor an end-of-sequence token")
         line = _ids(tokenizer, "\n")
-        return _Frame(_opening(tokenizer, ""), line, (), int(tokenizer.eos_token_id), _Told(line, line))
+        return _AroundWords(_opening(tokenizer, ""), line, (), int(tokenizer.eos_token_id), _AroundAnswer(line, line))
     asked, answered = (_rendered(tokenizer, with_answer=with_answer) for with_answer in (False, True))
     if asked.count(QUESTION) != 1 or answered.count(ANSWER) != 1:
         raise ValueError("model.language: its chat template drops or repeats the question or the answer")
@@ -203,7 +204,7 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
     stop = tail[0] if tail and tail[0] in control else tokenizer.eos_token_id
     if stop is None:
         raise ValueError("model.language: nothing ends an answer, neither its chat template nor its tokenizer")
-    return _Frame(
+    return _AroundWords(
         _opening(tokenizer, before),
         _ids(tokenizer, between),
         _ids(tokenizer, lead),
@@ -212,7 +213,7 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
     )
 
 
-def _ids_around_answer(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
+def _ids_around_answer(tokenizer: PreTrainedTokenizerFast, asked: str) -> _AroundAnswer | None:
     """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart."""
     names = [f"\ue000{number}\ue000" for number in range(5)]
     turns = [{"role": ("user", "assistant")[number % 2], "content": name} for number, name in enumerate(names)]
@@ -224,7 +225,7 @@ def _ids_around_answer(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told 
     before, _, last = asked.partition(QUESTION)
     if len(parts) != 6 or (parts[0], parts[5]) != (before, last) or parts[1:3] != parts[3:5]:
         return None
-    return _Told(_ids(tokenizer, parts[1]), _ids(tokenizer, parts[2]))
+    return _AroundAnswer(_ids(tokenizer, parts[1]), _ids(tokenizer, parts[2]))
 
 
 def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:

@@ -14,7 +14,7 @@ Positions = Callable[[Mapping[str, Tensor], Many[int]], tuple[Placement, ...]]
 """Returns the positions of an item's runs of visual tokens, given the processor's outputs for it and their lengths."""
 
 
-class Grid(NamedTuple):
+class PatchGrid(NamedTuple):
     """The numbers of rows and columns of merged patches in an image or a frame."""
 
     rows: int
@@ -36,7 +36,7 @@ def _on_grids(
 ) -> tuple[Placement, ...]:
     grid_13 = made["image_grid_thw"] if "image_grid_thw" in made else made["video_grid_thw"]
     times, height, width = (int(each) for each in grid_13[0])
-    grid = Grid(height // merged, width // merged)
+    grid = PatchGrid(height // merged, width // merged)
     if len(lengths) == times:
         runs = (placed(grid, (0,)),) * times
     else:
@@ -54,7 +54,7 @@ def _on_grids(
     return runs
 
 
-def placed(grid: Grid, times: tuple[int, ...]) -> Placement:
+def placed(grid: PatchGrid, times: tuple[int, ...]) -> Placement:
     """Returns the positions of a grid at each of the times, relative to the first visual token."""
     return Placement(
         offsets=tuple((t, row, column) for t in times for row in range(grid.rows) for column in range(grid.columns)),

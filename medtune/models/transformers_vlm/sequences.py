@@ -41,7 +41,7 @@ _QUESTION = "Why?"
 """A question about a medium whose visual tokens are counted."""
 
 
-class _Told(NamedTuple):
+class _Opening(NamedTuple):
     prompt: str
     turns: tuple[Turn, ...]
     shapes: tuple[Shape, ...]
@@ -104,7 +104,7 @@ class ProcessorSequences:
         # The prompt and the options of a question come one after another.
         self._laid = lru_cache(maxsize=_LAST)(self._laid_uncached)
         self._prompt = lru_cache(maxsize=_LAST)(
-            lambda told: self._conversations.rendered(self._conversation(told, None))
+            lambda opening: self._conversations.rendered(self._conversation(opening, None))
         )
         self._target = lru_cache(maxsize=_CACHED)(self._target_uncached)
         self._runs_of = lru_cache(maxsize=_CACHED)(self._runs_of_uncached)
@@ -130,12 +130,12 @@ class ProcessorSequences:
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         self._refuse(shapes)
-        told = _Told(prompt, tuple(turns), tuple(shape for shape in shapes if shape is not None))
-        if len(told.shapes) != len(shapes):
+        opening = _Opening(prompt, tuple(turns), tuple(shape for shape in shapes if shape is not None))
+        if len(opening.shapes) != len(shapes):
             raise ValueError("the layout of this model depends on the size of the image; none was given")
-        laid = self._laid(told)
-        target = () if answer is None else self._target(told, answer)
-        self._refuse_length(laid, told, target)
+        laid = self._laid(opening)
+        target = () if answer is None else self._target(opening, answer)
+        self._refuse_length(laid, opening, target)
         behind = range(laid.next_position, laid.next_position + len(target))
         return Sequence(
             ids=(*laid.ids, *target),
@@ -144,16 +144,16 @@ class ProcessorSequences:
             media_spans=laid.spans,
         )
 
-    def _laid_uncached(self, told: _Told) -> Laid:
-        context = self._context(told)
+    def _laid_uncached(self, opening: _Opening) -> Laid:
+        context = self._context(opening)
         return laid_out(context.ids, context.runs, axes=self._axes)
 
-    def _refuse_length(self, laid: Laid, told: _Told, target: _Ids) -> None:
+    def _refuse_length(self, laid: Laid, opening: _Opening, target: _Ids) -> None:
         length = len(laid.ids) + len(target)
         if self._max_tokens is None or length <= self._max_tokens:
             return
         num_visual = sum(span.stop - span.start for span in laid.spans)
-        is_video = any(isinstance(shape, Frames) for shape in told.shapes)
+        is_video = any(isinstance(shape, Frames) for shape in opening.shapes)
         fewer = "Lower model.video_frames" if is_video else "Show smaller images (model.image_max_pixels)"
         raise ValueError(
             f"a sequence of {length} tokens where the model reads {self._max_tokens}; {num_visual} of them are the "
@@ -161,8 +161,8 @@ class ProcessorSequences:
             "image nor an answer is ever cut"
         )
 
-    def _conversation(self, told: _Told, answer: str | None) -> Asked:
-        return Asked(told.prompt, answer, tuple(map(self._blank, told.shapes)), told.turns)
+    def _conversation(self, opening: _Opening, answer: str | None) -> Asked:
+        return Asked(opening.prompt, answer, tuple(map(self._blank, opening.shapes)), opening.turns)
 
     def _blank(self, shape: Shape) -> Medium:
         if not isinstance(shape, Frames):
@@ -172,9 +172,9 @@ class ProcessorSequences:
             return as_images(frames_TCHW)
         return as_video(self._processor, frames_TCHW, shape.times_s)
 
-    def _read_uncached(self, told: _Told, answer: str | None) -> _Transcript:
+    def _read_uncached(self, opening: _Opening, answer: str | None) -> _Transcript:
         with_mask = answer is not None and self._conversations.marks_answers
-        return self._compact(self._conversations.inputs(self._conversation(told, answer), with_mask=with_mask))
+        return self._compact(self._conversations.inputs(self._conversation(opening, answer), with_mask=with_mask))
 
     def _compact(self, made: dict[str, Tensor]) -> _Transcript:
         ids = made["input_ids"][0].numpy()
@@ -185,15 +185,15 @@ class ProcessorSequences:
         written = self._conversations.processor.tokenizer.last
         return _Transcript(tuple(ids[kept].tolist()), written, tuple(lengths.tolist()), tuple(generated))
 
-    def _context_uncached(self, told: _Told) -> _Context:
-        read = self._read(told, None)
-        if bool(read.lengths) != bool(told.shapes):
+    def _context_uncached(self, opening: _Opening) -> _Context:
+        read = self._read(opening, None)
+        if bool(read.lengths) != bool(opening.shapes):
             raise ValueError(
                 "the processor wrote no token of an image into the sequence"
-                if told.shapes
+                if opening.shapes
                 else "the sequence holds tokens of an image, but none is shown with it"
             )
-        waiting = deque(self._waiting(told, read))
+        waiting = deque(self._waiting(opening, read))
         lengths = iter(read.lengths)
         ids: list[int] = []
         runs: list[Run] = []
@@ -214,45 +214,45 @@ class ProcessorSequences:
             raise ValueError(_OTHERWISE)
         return _Context(tuple(ids), tuple(runs))
 
-    def _waiting(self, told: _Told, read: _Transcript) -> list[tuple[int, Placement]]:
+    def _waiting(self, opening: _Opening, read: _Transcript) -> list[tuple[int, Placement]]:
         """Returns the runs of all items, in the order of the text."""
-        if len(told.shapes) == 1 and self._positions is None:
+        if len(opening.shapes) == 1 and self._positions is None:
             return [(0, in_a_row(length)) for length in read.lengths]
-        return [(item, run) for item in self._order(told) for run in self._runs_of(told.shapes[item])]
+        return [(item, run) for item in self._order(opening) for run in self._runs_of(opening.shapes[item])]
 
     def _runs_of_uncached(self, shape: Shape) -> tuple[Placement, ...]:
-        made = self._conversations.inputs(self._conversation(_Told(_QUESTION, (), (shape,)), None))
+        made = self._conversations.inputs(self._conversation(_Opening(_QUESTION, (), (shape,)), None))
         lengths = self._compact(made).lengths
         return tuple(map(in_a_row, lengths)) if self._positions is None else self._positions(made, lengths)
 
-    def _order(self, told: _Told) -> list[int]:
+    def _order(self, opening: _Opening) -> list[int]:
         """Returns the numbers of the items in the order of the text; a template may write all images before videos."""
-        are_videos = [isinstance(shape, Frames) and not self._frames_as_images for shape in told.shapes]
+        are_videos = [isinstance(shape, Frames) and not self._frames_as_images for shape in opening.shapes]
         if len(set(are_videos)) < 2:
-            return list(range(len(told.shapes)))
-        text = self._prompt(told)
+            return list(range(len(opening.shapes)))
+        text = self._prompt(opening)
         found = [each == self._processor.video_token for each in self._media.findall(text)]
         if sorted(found) != sorted(are_videos):
             raise ValueError("the chat template does not leave one place for each image and each video")
         items = {kind: iter([n for n, each in enumerate(are_videos) if each == kind]) for kind in (False, True)}
         return [next(items[kind]) for kind in found]
 
-    def _target_uncached(self, told: _Told, answer: str) -> _Ids:
-        read, more = self._read(told, None), self._continuation(told, answer)
+    def _target_uncached(self, opening: _Opening, answer: str) -> _Ids:
+        read, more = self._read(opening, None), self._continuation(opening, answer)
         if read.written is None or more is None:
-            return self._ended(self._of_whole(told, answer))
+            return self._ended(self._of_whole(opening, answer))
         # A reply is generated behind the unchanged prompt.
         tokenizer: ShortTokenizer = self._conversations.processor.tokenizer
         return self._ended(tokenizer.behind(read.written, read.ids, more))
 
-    def _continuation(self, told: _Told, answer: str) -> str | None:
+    def _continuation(self, opening: _Opening, answer: str) -> str | None:
         """Returns what the template writes behind the prompt where an answer is given.
 
         None where that does not tell the tokens that are learnt: the processor writes more than the template does, the
         answer would stand in a thought (`_behind`), or the template marks only a part of it.
         """
-        conversations, written = self._conversations, self._read(told, None).written
-        prompt, text = self._prompt(told), conversations.rendered(self._conversation(told, answer))
+        conversations, written = self._conversations, self._read(opening, None).written
+        prompt, text = self._prompt(opening), conversations.rendered(self._conversation(opening, answer))
         if written is None or not written.text.endswith(self._media.split(prompt)[-1]):
             return None
         said = conversations.as_written(answer).strip()
@@ -262,9 +262,9 @@ class ProcessorSequences:
         before, _, behind = more.partition(said)
         return more if not before.strip() and (not behind.strip() or behind.startswith(self._stop)) else None
 
-    def _of_whole(self, told: _Told, answer: str) -> _Ids:
+    def _of_whole(self, opening: _Opening, answer: str) -> _Ids:
         """Returns what the processor's whole conversation has more than the prompt."""
-        asked, whole = self._read(told, None).ids, self._read(told, answer)
+        asked, whole = self._read(opening, None).ids, self._read(opening, answer)
         place = next((n for n, each in enumerate(asked) if whole.ids[n : n + 1] != (each,)), len(asked))
         if place < len(asked) and not is_empty_thought(self._tokenizer.decode(asked[place:])):
             raise ValueError(
@@ -276,7 +276,7 @@ class ProcessorSequences:
         if not self._conversations.marks_answers:
             return whole.ids[place:]
         # Where a template marks the answers of all turns, the last one is learnt.
-        learnt = tuple(each for each in whole.generated if each >= place or not told.turns)
+        learnt = tuple(each for each in whole.generated if each >= place or not opening.turns)
         if not learnt or learnt != tuple(range(place, learnt[-1] + 1)):
             raise ValueError(
                 f"the chat template marks the tokens {learnt[0] if learnt else 'none'} to "

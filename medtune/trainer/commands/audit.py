@@ -3,13 +3,15 @@
 import argparse
 import functools
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
-from medtune.eval.audit.findings import findings_file, findings_of, findings_text
+from medtune.eval.audit.findings import FindingsFile, findings_of
 from medtune.eval.audit.image_cues import split_probes
+from medtune.eval.audit.text import findings_text
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report, write_runs
 from medtune.eval.results.typed_json import write_document
@@ -106,7 +108,9 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
     print("\n".join(label.notes()))
     if out is not None:
-        file = findings_file(findings, label, benchmark=name, split=split, data_hash=prepared.data_hash)
+        file = FindingsFile(
+            **asdict(label), benchmark=name, split=split, data_hash=prepared.data_hash, findings=tuple(findings)
+        )
         write_document(out, file)
         print(f"items: {out}")
     return 0

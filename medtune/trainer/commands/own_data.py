@@ -13,9 +13,10 @@ import yaml
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
 from medtune.data.files import out_folder
-from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
+from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.work.take import read_source
+from medtune.data.raw.rejects import MAX_REJECTED
 from medtune.data.raw.source import HubId, Source, SourceTable, TableOptions
 from medtune.data.raw.table_rows import parsed_hub_id
 from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, positive, share

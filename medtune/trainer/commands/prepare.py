@@ -11,13 +11,14 @@ from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.lock import LockedError
-from medtune.data.prepared.manifest import MANIFEST, REJECTS, Manifest, first_rejects, read_manifest, rejects_table
+from medtune.data.prepared.manifest import MANIFEST, Manifest, read_manifest
 from medtune.data.prepared.read import Prepared, Prompts
-from medtune.data.prepared.splits import TEST_ONLY
+from medtune.data.prepared.splits import TEST_ONLY, Division
 from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.take import Origin, read_source
 from medtune.data.prepared.work.work_folder import work_path
 from medtune.data.prepared.write import prepare
+from medtune.data.raw.rejects import REJECTS, first_rejects, rejects_table
 from medtune.data.raw.source import Source
 from medtune.data.readable import readable_text
 from medtune.data.types import SPLITS, Question, Split
@@ -93,6 +94,24 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="The seed of splits, of the order of options and of simulations (default: %(default)s).",
     )
+    _add_bounds(parser)
+    parser.add_argument(
+        "--list-missing",
+        action="store_true",
+        help="Prints the media files that are missing and where to fetch them, and writes nothing.",
+    )
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="A YAML file with the official prompts, or those of the kit that the benchmark's README names; they are "
+        "then sent verbatim (default: medtune's wording).",
+    )
+    _add_work(parser)
+
+
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
+    """Adds what is accepted although it is broken, against the release, or leaks."""
     parser.add_argument(
         "--max-rejected",
         type=share,
@@ -132,18 +151,9 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result. "
         "Without it, such a split is refused.",
     )
-    parser.add_argument(
-        "--list-missing",
-        action="store_true",
-        help="Prints the media files that are missing and where to fetch them, and writes nothing.",
-    )
-    parser.add_argument(
-        "--prompts",
-        type=Path,
-        metavar="FILE",
-        help="A YAML file with the official prompts, or those of the kit that the benchmark's README names; they are "
-        "then sent verbatim (default: medtune's wording).",
-    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("the cache of volumes, in place of all of the above")
     cache.add_argument(
         "--cache",
@@ -224,12 +234,13 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
         out=options.out,
         seed=options.seed,
         limit=options.limit,
+        division=Division(
+            unofficial=options.unofficial_split,
+            split_lookalikes=options.split_lookalikes,
+            keep_leaks=options.keep_leaks,
+        ),
         max_rejected=options.max_rejected,
-        unofficial_split=options.unofficial_split,
-        without_media=options.without_media,
-        split_lookalikes=options.split_lookalikes,
-        keep_leaks=options.keep_leaks,
-        copy=options.copy,
+        media="left out" if options.without_media else "copied" if options.copy else "linked",
         prompts=_official(options.benchmark, options.prompts),
         processes=processes,
         show_cells=options.show_cells,
@@ -239,6 +250,18 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if before and before.data_hash != manifest.data_hash:
         same = f"; it replaced {before.data_hash[:16]}: runs on those data no longer find them here"
     print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}{same}")
+    _print_contents(prepared)
+    if source.with_options is not None:
+        _print_samples(prepared, find_benchmark(options.benchmark))
+    for note in manifest.warnings:
+        print(f"note: {note}")
+    if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
+        print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
+    return 0
+
+
+def _print_contents(prepared: Prepared) -> None:
+    manifest = prepared.manifest
     print(f"patients: {manifest.patient_unit}")
     for split in SPLITS:
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
@@ -264,16 +287,9 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
             print(f"note: {note}")
     if manifest.rejected:
         print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
-        print(f"the first of them:\n{first_rejects(options.out / REJECTS)}")
-        print(f"each rejected row: {options.out / REJECTS}")
+        print(f"the first of them:\n{first_rejects(prepared.root / REJECTS)}")
+        print(f"each rejected row: {prepared.root / REJECTS}")
         print("  ([3]/[1] is the first entry of the third, in order of names; --show-cells FILE writes the paths)")
-    if source.with_options is not None:
-        _print_samples(prepared, find_benchmark(options.benchmark))
-    for note in manifest.warnings:
-        print(f"note: {note}")
-    if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
-        print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
-    return 0
 
 
 def _folder_before(out: Path) -> Manifest | None:

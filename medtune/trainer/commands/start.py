@@ -21,7 +21,8 @@ from medtune.trainer.commands.arguments import (
 )
 from medtune.trainer.launch.held import held, refuse_held
 from medtune.trainer.launch.imports import import_dashboard, import_parts, importing, keep_imported
-from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
+from medtune.trainer.launch.marks import refuse_used
+from medtune.trainer.launch.slurm import SlurmJob, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.read import find_recipe, is_own_recipe, read_recipe

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from medtune.data.types import Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
-from medtune.eval.audit.row import Audit, audit_text, is_choice
+from medtune.eval.audit.audited_phase import is_choice
+from medtune.eval.audit.row import Audit
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe
+from medtune.eval.audit.text import audit_text
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile
 from medtune.eval.results.typed_json import read_json, write_document

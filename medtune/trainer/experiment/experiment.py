@@ -146,9 +146,51 @@ def open_experiment(
         )
     started, device = join(recipe.train)
     asked_as = asked_hash(recipe)
-    recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
+    written = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
-    written = recipe
+    experiment = _opened(written, folder, name=name, training=training, limit=limit, device=device, started=started)
+    recipe, prepared, training_sets = experiment.recipe, experiment.prepared, experiment.training_sets
+    said: list[str] = []
+    if experiment.rank == 0:
+        refuse_unfit(recipe, training=training)
+        replies = replies_said(recipe, training_sets, limit=limit) if training else []
+        if not resume:
+            refuse_long_questions(recipe, prepared, experiment.benchmark, training_sets, limit=limit)
+        refuse_missing_boards(recipe.log)
+        experiment = replace(experiment, wandb=wandb_mode(recipe.log))
+        data_before = folder.data_before() if resume else {}
+        aside = begin_or_resume(
+            folder,
+            recipe,
+            limit=limit,
+            resume=resume,
+            command=command,
+            about={ASKED: asked_as, **experiment.about},
+            data=data_facts(prepared, [each.prepared for each in training_sets], before=data_before),
+            accept_changed_data=accept_changed_data,
+            asked=tested(recipe, prepared, limit=limit) if accept_changed_data else (),
+            contents=prepared.contents,
+        )
+        said = [*aside, *replies]
+    see_folder(folder)
+    experiment = _as_recorded(experiment)
+    for line in (f"run folder: {folder.root}", *said, set_by_protocol(written, recipe), *_about_data(experiment)):
+        if line:
+            experiment.say(line)
+    return experiment
+
+
+def _opened(
+    recipe: Recipe,
+    folder: RunFolder,
+    *,
+    name: str,
+    training: bool,
+    limit: int | None,
+    device: torch.device,
+    started: Started,
+) -> Experiment:
+    """Returns the experiment of a recipe whose data are read and checked; its folder is not looked at."""
     recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
     if recipe.eval.judge is not None:
         check_can_judge(recipe.eval.judge, benchmark)
@@ -157,16 +199,15 @@ def open_experiment(
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
     seen = seen_before(list(facts_before(recipe.model)), tested(recipe, prepared, limit=limit), prepared)
+    manifests = [each.prepared.manifest for each in training_sets]
     label = label_of(
         prepared.manifest,
         prompts=benchmark.wording,
-        unofficial_training=unofficial_sets(
-            [each.prepared.manifest for each in training_sets], before=[seen.unofficial]
-        ),
+        unofficial_training=unofficial_sets(manifests, before=[seen.unofficial]),
         learnt_lookalikes="; ".join(filter(None, [*(each.lookalikes for each in training_sets), seen.alike])),
         seen_in_training=seen.again,
     )
-    experiment = Experiment(
+    return Experiment(
         name=name,
         recipe=recipe,
         prepared=prepared,
@@ -180,44 +221,25 @@ def open_experiment(
         trained_on=trained_on,
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
     )
-    said: list[str] = []
-    replies: list[str] = []
-    if experiment.rank == 0:
-        refuse_unfit(recipe, training=training)
-        replies = replies_said(recipe, training_sets, limit=limit) if training else []
-        if not resume:
-            refuse_long_questions(recipe, prepared, benchmark, training_sets, limit=limit)
-        refuse_missing_boards(recipe.log)
-        experiment = replace(experiment, wandb=wandb_mode(recipe.log))
-        said = begin_or_resume(
-            folder,
-            recipe,
-            limit=limit,
-            resume=resume,
-            command=command,
-            about={ASKED: asked_as, **experiment.about},
-            data=data_facts(
-                prepared, [each.prepared for each in training_sets], before=folder.data_before() if resume else {}
-            ),
-            accept_changed_data=accept_changed_data,
-            asked=tested(recipe, prepared, limit=limit) if accept_changed_data else (),
-            contents=prepared.contents,
-        )
-    see_folder(folder)
-    recorded = folder.recorded_label()
-    label = replace(label, seen_in_training=recorded.seen_in_training, changed_data=recorded.changed_data)
-    learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
-    experiment = replace(experiment, learnt=learnt, label=label)
-    experiment.say(f"run folder: {folder.root}")
-    for line in (*said, *replies, *filter(None, [set_by_protocol(written, recipe)])):
-        experiment.say(line)
-    for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
-        experiment.say(f"look-alikes: {line}")
+
+
+def _as_recorded(experiment: Experiment) -> Experiment:
+    """Returns the experiment with what its folder records: what was learnt and seen before the data changed."""
+    recorded, learnt = experiment.folder.recorded_label(), experiment.learnt
+    label = replace(experiment.label, seen_in_training=recorded.seen_in_training, changed_data=recorded.changed_data)
+    if experiment.training_sets:
+        learnt = learnt.joined([experiment.folder.read_learnt()])
+    return replace(experiment, learnt=learnt, label=label)
+
+
+def _about_data(experiment: Experiment) -> Iterator[str]:
+    label = experiment.label
+    for line in (*experiment.prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
+        yield f"look-alikes: {line}"
     if label.seen_in_training:
-        experiment.say(f"trained on before: {label.seen_in_training}")
+        yield f"trained on before: {label.seen_in_training}"
     if label.changed_data:
-        experiment.say(f"the data changed: {label.changed_data}")
-    return experiment
+        yield f"the data changed: {label.changed_data}"
 
 
 def open_run(root: Path, *, questions: Path | None = None) -> Experiment:

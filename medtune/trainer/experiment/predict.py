@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -331,19 +330,10 @@ def predict(
         sheet=sheet,
         header=header,
     )
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medtune-")))
+    with tempfile.TemporaryDirectory(prefix="medtune-") as folder:
+        scratch = Path(folder)
         known = known_questions(predictor.prepared)
-        if known.questions:
-            usual, _ = Counter(question.language for question in known.questions).most_common(1)[0]
-            said = replace(said, language=usual)
-        root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
-        asked = read_questions(root, said, known, scratch, predictor.recipe.model, source)
-        for note in (*asked.notes, *_trained_on(predictor, asked)):
-            predictor.say(f"note: {note}")
-        if not asked.groups:
-            why = next(iter(asked.failed.values()), "there are no rows")
-            raise ValueError(f"{questions}: no question can be asked; the first reason: {why}")
+        asked = _read(predictor, questions, said, known, scratch, source)
         recipe = with_readings(as_published(predictor.recipe, predictor.benchmark), asked.questions)
         predictor = replace(predictor, recipe=recipe).for_own_texts({*known.texts})
         work = scratch / "work" if target is None else target.with_name(f".{target.name}{UNFINISHED}")
@@ -358,6 +348,22 @@ def predict(
         shutil.rmtree(work)
         predictor.say(_summary(target, rows, predictor))
     return rows
+
+
+def _read(
+    predictor: Predictor, questions: str | Path, said: TableOptions, known: Known, scratch: Path, source: str | None
+) -> QuestionsToPredict:
+    if known.questions:
+        usual, _ = Counter(question.language for question in known.questions).most_common(1)[0]
+        said = replace(said, language=usual)
+    root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
+    asked = read_questions(root, said, known, scratch, predictor.recipe.model, source)
+    for note in (*asked.notes, *_trained_on(predictor, asked)):
+        predictor.say(f"note: {note}")
+    if not asked.groups:
+        why = next(iter(asked.failed.values()), "there are no rows")
+        raise ValueError(f"{questions}: no question can be asked; the first reason: {why}")
+    return asked
 
 
 def _answered(

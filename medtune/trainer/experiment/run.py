@@ -32,7 +32,7 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.first_weights import first_weights
 from medtune.trainer.experiment.judging import judge_command_line, judge_phase
 from medtune.trainer.experiment.load_model import load_model, load_trainable
-from medtune.trainer.launch.slurm import mark_stopped
+from medtune.trainer.launch.marks import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe

@@ -18,8 +18,9 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from medtune.data.plugins import plugin_arguments
+from medtune.trainer.launch.marks import forget_stop, stopped_by
 from medtune.trainer.launch.rank import LAUNCHER_PID
-from medtune.trainer.launch.slurm import REQUEUED_AFTER, forget_stop, queue_again, stopped_by
+from medtune.trainer.launch.slurm import REQUEUED_AFTER, queue_again
 from medtune.trainer.launch.started import Counts, Meeting
 from medtune.trainer.launch.stop import INTERRUPTED, STOP_SIGNALS
 from medtune.trainer.runs.run_folder import LAUNCH

@@ -26,8 +26,9 @@ from medtune.trainer.devices.ranks import (
     told_by_first,
 )
 from medtune.trainer.launch.held import held
-from medtune.trainer.launch.slurm import REQUEUED_AFTER, address_of, claim, mark_stopped, queue_again, stopped_by
-from medtune.trainer.launch.started import Started, how_started
+from medtune.trainer.launch.marks import claim, mark_stopped, stopped_by
+from medtune.trainer.launch.slurm import REQUEUED_AFTER, queue_again
+from medtune.trainer.launch.started import Started, address_of, how_started
 from medtune.trainer.launch.stop import INTERRUPTED, Stopped, listening, note_stop
 from medtune.trainer.recipe.schema import TrainBlock
 from medtune.trainer.runs.run_folder import RunFolder

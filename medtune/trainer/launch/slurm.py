@@ -1,8 +1,4 @@
-"""Writes the script of `--slurm` and submits it, queues a job again, and notes who began and who stopped a run.
-
-A job that is queued again, and ranks that torchrun starts again, run the same command once more: they go on with the
-run that they themselves began, and with no other. Ranks that stopped on request end with status 0, because torchrun
-takes every other status for a failure; a note in the run folder tells their launcher that the work is not done.
+"""Writes the script of `--slurm` and submits it, and queues a job again.
 
 The script is not submitit's: its only function that gives the text of a script is private and names a wckey, which some
 sites refuse; and its handlers of signals would stop a training in the middle of a step.
@@ -12,30 +8,23 @@ https://slurm.schedmd.com/scontrol.html
 """
 
 import difflib
-import json
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from medtune.data.files import replace_file
 from medtune.data.plugins import plugin_arguments
-from medtune.eval.results.typed_json import read_json
-from medtune.trainer.runs.run_folder import LAUNCH, RunFolder, write_json
+from medtune.trainer.launch.marks import refuse_used
+from medtune.trainer.runs.run_folder import LAUNCH
 
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
 """The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""
 
-SHELLS = ("bash", "interactive")
-"""The names of jobs that are a shell; srun starts `bash` in them, and what is typed there is no task of its own."""
-_FIRST_PORT, _PORTS = 10_000, 20_000
-"""Ports from 10,000 to 29,999 lie below those that Linux gives to connections by itself."""
 REQUEUE_TIMEOUT_S = 60
 OPTIONS = (
     "account", "begin", "comment", "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gres",
@@ -47,68 +36,6 @@ _OWN = ("nodes", "gpus", "devices", "warn")
 WARNING_S = 120
 """The time in seconds before the end of the time limit at which SLURM warns a job, so that it can save."""
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}")
-
-
-def marker(root: Path) -> Path:
-    """Returns the path of the file that says that the run in a folder was stopped on request."""
-    return root / LAUNCH / "stopped.json"
-
-
-def mark_stopped(root: Path, number: int) -> None:
-    """Notes in a run folder that the run was stopped on request; its launcher then does not take that for the end."""
-    path = marker(root)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [json.dumps({"signal": signal.Signals(number).name}).encode()])
-
-
-def stopped_by(root: Path) -> str | None:
-    """Returns the name of the signal after which the run in a folder stopped; None if it did not stop on request."""
-    path = marker(root)
-    return read_json(path, dict[str, str]).get("signal") if path.is_file() else None
-
-
-def forget_stop(root: Path) -> None:
-    """Removes the note of an earlier stop when the run goes on."""
-    marker(root).unlink(missing_ok=True)
-
-
-def job_of() -> str | None:
-    """Returns a name of the SLURM job of this process, which it keeps when it is queued again; None outside of a job.
-
-    A job that is a shell has no such name: each command that is typed there is a piece of work of its own.
-    """
-    if "SLURM_JOB_ID" not in os.environ or os.environ.get("SLURM_JOB_NAME") in SHELLS:
-        return None
-    return f"{os.environ.get('SLURM_CLUSTER_NAME', 'cluster')}/{os.environ['SLURM_JOB_ID']}"
-
-
-def first_host(node_list: str) -> str:
-    """Returns the first name of a list of nodes as SLURM writes it, for instance "gpu[07-09,12],big1".
-
-    It is the first line of `scontrol show hostnames`.
-    """
-    name = node_list.strip()
-    while found := re.match(r"([^,\[]*)\[([^\]]*)\](.*)", name):
-        before, ranges, rest = found.groups()
-        name = f"{before}{re.split('[,-]', ranges)[0]}{rest}"
-    return name.split(",")[0]
-
-
-def address_of(variables: Mapping[str, str]) -> tuple[str, int] | None:
-    """Returns the host and a port at which the tasks of a job can meet; None outside of a job.
-
-    The port follows from the numbers of the job and of the step, so that two steps of one job do not meet each other.
-    MASTER_ADDR and MASTER_PORT go first.
-    """
-    nodes = (
-        variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST") or variables.get("SLURM_NODELIST")
-    )
-    host = variables.get("MASTER_ADDR") or (first_host(nodes) if nodes else None)
-    if host is None:
-        return None
-    job, step = int(variables.get("SLURM_JOB_ID", "0")), int(variables.get("SLURM_STEP_ID", "0"))
-    port = variables.get("MASTER_PORT") or str(_FIRST_PORT + (job * 31 + step * 7919) % _PORTS)
-    return host, int(port)
 
 
 def queue_again() -> None:
@@ -131,63 +58,6 @@ def queue_again() -> None:
         print(f"medtune: scontrol requeue {job}: {asked.stderr.strip()}; continue with --resume", file=sys.stderr)
     else:
         print(f"asked SLURM to queue job {job} again; it then continues this run", flush=True)
-
-
-def claim(root: Path, *, resume: bool) -> bool:
-    """Prepares a run folder for this command and returns whether its run goes on; one process of a run calls it."""
-    goes_on = resume or continues(root)
-    if not goes_on:
-        _clear(root)
-    identity = _identity()
-    if identity and (not resume or RunFolder(root).recipe.is_file()):
-        (root / LAUNCH).mkdir(parents=True, exist_ok=True)
-        write_json(_begun(root), identity)
-    forget_stop(root)
-    return goes_on
-
-
-def refuse_used(root: Path, *, resume: bool) -> None:
-    """Refuses a run folder that holds something which this command did not begin; it writes nothing."""
-    if not resume and not continues(root):
-        RunFolder(root).refuse_used(is_ours=_is_ours(root))
-
-
-def continues(root: Path) -> bool:
-    """Returns whether a folder holds a run that this SLURM job, or this torchrun before a restart, began."""
-    return RunFolder(root).recipe.is_file() and _is_ours(root)
-
-
-def _clear(root: Path) -> None:
-    refuse_used(root, resume=False)
-    RunFolder(root).environment.unlink(missing_ok=True)
-
-
-def _begun(root: Path) -> Path:
-    return root / LAUNCH / "begun_by.json"
-
-
-def _is_ours(root: Path) -> bool:
-    path = _begun(root)
-    began = read_json(path, dict[str, str]) if path.is_file() else {}
-    is_restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-    identity = {kind: name for kind, name in _identity().items() if kind != "torchrun" or is_restart}
-    return any(began.get(kind) == name for kind, name in identity.items())
-
-
-def _identity() -> dict[str, str]:
-    found = {}
-    if job := job_of():
-        found["slurm_job"] = job
-    if run_id := os.environ.get("TORCHELASTIC_RUN_ID"):
-        # Many torchruns have the same run id, so the process itself is named too.
-        launcher = os.getppid()
-        found["torchrun"] = f"{run_id}/{os.uname().nodename}/{launcher}/{_started_at(launcher)}"
-    return found
-
-
-def _started_at(process: int) -> str:
-    path = Path(f"/proc/{process}/stat")
-    return path.read_text().rpartition(")")[2].split()[19] if path.is_file() else ""
 
 
 @dataclass(frozen=True)

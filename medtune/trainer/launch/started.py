@@ -12,9 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medtune.trainer.launch.slurm import SHELLS, address_of
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe
+
+_SHELLS = ("bash", "interactive")
+"""The names of jobs that are a shell; srun starts `bash` in them, and what is typed there is no task of its own."""
+_FIRST_PORT, _PORTS = 10_000, 20_000
+"""Ports from 10,000 to 29,999 lie below those that Linux gives to connections by itself."""
 
 How = Literal["alone", "torchrun", "srun"]
 
@@ -94,7 +98,7 @@ def _has_tasks(given: Mapping[str, str]) -> bool:
     step = given.get("SLURM_STEP_ID", given.get("SLURM_STEPID"))
     if step is None or "SLURM_PROCID" not in given or int(step) >= _OPENED_BY_HAND:
         return False
-    if given.get("SLURM_JOB_NAME") in SHELLS and int(step) == 0:
+    if given.get("SLURM_JOB_NAME") in _SHELLS and int(step) == 0:
         return False
     return _tasks(given) > 1
 
@@ -237,3 +241,42 @@ def with_counts(recipe: Recipe, counts: Counts) -> Recipe:
     counted = replace(recipe, train=replace(recipe.train, nodes=counts.nodes, devices=counts.devices))
     check_recipe(counted)
     return counted
+
+
+def job_of() -> str | None:
+    """Returns a name of the SLURM job of this process, which it keeps when it is queued again; None outside of a job.
+
+    A job that is a shell has no such name: each command that is typed there is a piece of work of its own.
+    """
+    if "SLURM_JOB_ID" not in os.environ or os.environ.get("SLURM_JOB_NAME") in _SHELLS:
+        return None
+    return f"{os.environ.get('SLURM_CLUSTER_NAME', 'cluster')}/{os.environ['SLURM_JOB_ID']}"
+
+
+def first_host(node_list: str) -> str:
+    """Returns the first name of a list of nodes as SLURM writes it, for instance "gpu[07-09,12],big1".
+
+    It is the first line of `scontrol show hostnames`.
+    """
+    name = node_list.strip()
+    while found := re.match(r"([^,\[]*)\[([^\]]*)\](.*)", name):
+        before, ranges, rest = found.groups()
+        name = f"{before}{re.split('[,-]', ranges)[0]}{rest}"
+    return name.split(",")[0]
+
+
+def address_of(variables: Mapping[str, str]) -> tuple[str, int] | None:
+    """Returns the host and a port at which the tasks of a job can meet; None outside of a job.
+
+    The port follows from the numbers of the job and of the step, so that two steps of one job do not meet each other.
+    MASTER_ADDR and MASTER_PORT go first.
+    """
+    nodes = (
+        variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST") or variables.get("SLURM_NODELIST")
+    )
+    host = variables.get("MASTER_ADDR") or (first_host(nodes) if nodes else None)
+    if host is None:
+        return None
+    job, step = int(variables.get("SLURM_JOB_ID", "0")), int(variables.get("SLURM_STEP_ID", "0"))
+    port = variables.get("MASTER_PORT") or str(_FIRST_PORT + (job * 31 + step * 7919) % _PORTS)
+    return host, int(port)

@@ -22,7 +22,7 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import is_quantized, precise
 from medtune.trainer.losses import Loss, of_step
 from medtune.trainer.plan.gathered import PassSize, rows_of
-from medtune.trainer.plan.held import GRADIENTS, WEIGHTS, LiveBytes, without_values
+from medtune.trainer.plan.live_bytes import GRADIENTS, WEIGHTS, LiveBytes, without_values
 from medtune.trainer.training.batches import MicroBatch
 
 ENCODING, ALL = "encoding", "all"

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup, Prediction
+from medtune.eval.audit.audited_phase import AuditedPhase, is_choice, subject_of
 from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, most_read, thumbnails_and_greys
 from medtune.eval.audit.probes import Probe, drawn
-from medtune.eval.audit.row import AuditedPhase, is_choice, subject_of
 from medtune.eval.audit.run_rows import thumbnail_probes
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import MERGED

@@ -1,12 +1,14 @@
 """Compares runs that differ only in `train.seed`: their common gain, with an interval for the recipe."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.comparing.verdict import difference_word
-from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
+from medtune.eval.metric import Metric, ParsedReply, num_passes, passes_text, scored_everywhere
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.patient_swaps import holm, p_text, patient_p
@@ -37,6 +39,17 @@ def seeds(out: Path, *, first_seed: int, number: int) -> Series:
     return Series("--seeds", tuple(runs), lambda: f"{compare_seeds(out, number=number)}\nseeds: {out / SEEDS}")
 
 
+class _SeedScores(NamedTuple):
+    """The scores of one run, as seeds.json has them."""
+
+    seed: int
+    folder: str
+    zero_shot: float
+    final: float
+    permutation_p: float
+    permutation_p_holm: float
+
+
 def compare_seeds(out: Path, *, number: int) -> str:
     """Writes OUT/seeds.json from the folders seed_0 to seed_(N-1) and returns its table."""
     finished = [open_finished(out / f"seed_{index}") for index in range(number)]
@@ -46,13 +59,10 @@ def compare_seeds(out: Path, *, number: int) -> str:
     )
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
-    metric = benchmark.primary_metric
-    whole = seeds_gain([run.phases for run in runs], metric)
-    tasks = _by_task(runs)
-    by_task = {task: seeds_gain(phases, metric) for task, phases in tasks.items()}
-    values = [[metric.value(rows) for rows in run.phases] for run in runs]
-    tests = [patient_p(metric.on([*before, *after]), _patients(before)) for before, after in (r.phases for r in runs)]
-    adjusted = holm(tests).p_values
+    scores = _scores(runs, benchmark.primary_metric)
+    whole = seeds_gain([run.phases for run in runs], benchmark.primary_metric)
+    by_task = {task: seeds_gain(phases, benchmark.primary_metric) for task, phases in _by_task(runs).items()}
+    repeats = num_passes(runs[0].phases[0])
     write_json(
         out / SEEDS,
         {
@@ -60,52 +70,61 @@ def compare_seeds(out: Path, *, number: int) -> str:
             **label.facts(),
             "metric": benchmark.primary,
             "interval_method": SEEDS_METHOD,
-            "runs": [
-                {
-                    "seed": run.seed,
-                    "folder": run.folder.name,
-                    "zero_shot": before,
-                    "final": after,
-                    "permutation_p": p,
-                    "permutation_p_holm": p_holm,
-                }
-                for run, (before, after), p, p_holm in zip(runs, values, tests, adjusted, strict=True)
-            ],
+            "runs": [each._asdict() for each in scores],
             "gain": _json(whole),
             "unscored": unscored,
-            "repeats": num_passes(runs[0].phases[0]),
+            "repeats": repeats,
             "by": {"task": {task: _json(found) for task, found in by_task.items()}},
         },
     )
+    notes = []
+    if repeats > 1:
+        notes.append(f"Each score is the {passes_text(repeats)}.")
+    if unscored:
+        notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
+    return table_text(_table(scores, whole, by_task, benchmark, notes=[*notes, *label.notes()]))
+
+
+def _scores(runs: Sequence[SeedRun], metric: Metric) -> list[_SeedScores]:
+    values = [[metric.value(rows) for rows in run.phases] for run in runs]
+    tests = [
+        patient_p(metric.on([*before, *after]), [row.question.patient_id for row in before])
+        for before, after in (run.phases for run in runs)
+    ]
+    return [
+        _SeedScores(run.seed, run.folder.name, before, after, p, p_holm)
+        for run, (before, after), p, p_holm in zip(runs, values, tests, holm(tests).p_values, strict=True)
+    ]
+
+
+def _table(
+    scores: Sequence[_SeedScores],
+    whole: SeedsGain,
+    by_task: Mapping[str, SeedsGain],
+    benchmark: Benchmark,
+    *,
+    notes: Sequence[str],
+) -> Table:
     rows: list[tuple[Cell, ...]] = [
-        (f"seed {run.seed}", before, after, f"{after - before:+.3f}", None, p_text(p_holm))
-        for run, (before, after), p_holm in zip(runs, values, adjusted, strict=True)
+        (f"seed {seed}", before, after, f"{after - before:+.3f}", None, p_text(p_holm))
+        for seed, _, before, after, _, p_holm in scores
     ]
     rows += [
         (name, None, None, f"{found.value:+.3f}", found.ci95 and found.ci95.text(signed=True), None)
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     difference = difference_word(higher_is_better=benchmark.higher_is_better)
-    notes = [
-        f"95 % intervals: {SEEDS_METHOD}. The {difference}'s standard deviation over seeds is {whole.seed_sd:.3f}.",
-        "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the seeds. "
-        "It is about that run; the interval is about the recipe.",
-    ]
-    if (repeats := num_passes(runs[0].phases[0])) > 1:
-        notes.append(f"Each score is the {passes_text(repeats)}.")
-    if unscored:
-        notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
-    table = Table(
-        f"{benchmark.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
+    return Table(
+        f"{benchmark.primary} over {len(scores)} seeds, {whole.n} questions of {whole.num_patients} patients",
         ("", "zero-shot", "final", difference, "95 % interval", "p (patients, Holm)"),
         tuple(rows),
-        (*notes, *label.notes()),
+        (
+            f"95 % intervals: {SEEDS_METHOD}. The {difference}'s standard deviation over seeds is {whole.seed_sd:.3f}.",
+            "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the "
+            "seeds. It is about that run; the interval is about the recipe.",
+            *notes,
+        ),
     )
-    return table_text(table)
-
-
-def _patients(rows: Sequence[ParsedReply]) -> list[str]:
-    return [row.question.patient_id for row in rows]
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:

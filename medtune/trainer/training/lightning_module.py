@@ -28,7 +28,8 @@ from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
 from medtune.models.sharding.lock_step import InTurns, divide, is_divided
 from medtune.models.sharding.used_weights import UsedWeights
-from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.optimizer import build_optimizer, parameters_by_part, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, precise, set_types
 from medtune.models.weights.export import assemble_model
@@ -324,7 +325,7 @@ class FineTuning(pl.LightningModule):
         strategy = self.trainer.strategy
         if not isinstance(strategy, DeepSpeedStrategy) or not strategy.zero_stage_3:
             return None
-        from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
+        from medtune.trainer.devices.zero_in_turns import zero_in_turns
 
         return functools.partial(zero_in_turns, strategy.model)
 

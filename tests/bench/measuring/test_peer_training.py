@@ -30,11 +30,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.soak
 def test_both_sides_lose_the_same_in_every_step(weights: Path, tmp_path: Path) -> None:
-    found = compared_training(
+    found, memory = compared_training(
         SMALL, python=PYTHON, weights=weights, scratch=tmp_path, epochs=2, compared=2 * EPOCH_STEPS, runs=1
     )
     assert found.agree
     assert min(found.quick_s, found.plain_s) > 0
+    assert min(memory.value, memory.at_most) > 0
 
 
 @pytest.mark.soak

@@ -317,9 +317,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         source = find_source("ctlesionvqa")
-        return prepare(
-            source, benchmark="ctlesionvqa", root=folder / "raw", out=folder / "prepared", without_media=True
-        )
+        return prepare(source, benchmark="ctlesionvqa", root=folder / "raw", out=folder / "prepared", media="left out")
 
 
 def _results(row: Mapping[str, object], reply: object) -> dict[str, object]:

@@ -35,8 +35,9 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     PLANES,
     oriented,
 )
-from medtune.benchmarks.simulators.bmode_device import IMAGE_SIZE, Pose, pixels
+from medtune.benchmarks.simulators.bmode_device import IMAGE_SIZE, pixels
 from medtune.benchmarks.simulators.bmode_tissue import Patient
+from medtune.benchmarks.simulators.shapes import Pose
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.source import SourceTable

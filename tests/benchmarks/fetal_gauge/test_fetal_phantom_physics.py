@@ -10,16 +10,11 @@ from medtune.benchmarks.simulators.bmode_device import (
     NUM_DEPTHS,
     NUM_LINES,
     Device,
-    Pose,
     beams,
-    blob,
     draw_device,
-    ellipse,
     in_field,
     pixels,
-    rod,
     scan_convert,
-    tube,
 )
 from medtune.benchmarks.simulators.bmode_tissue import (
     BONE,
@@ -38,6 +33,7 @@ from medtune.benchmarks.simulators.bmode_tissue import (
     specular,
     two_way_loss_db,
 )
+from medtune.benchmarks.simulators.shapes import Pose, blob, ellipse, rod, tube
 
 SEEDS = st.integers(0, 10_000)
 

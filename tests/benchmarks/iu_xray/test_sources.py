@@ -45,7 +45,7 @@ def test_prepare_keeps_every_study_in_its_part_and_states_the_leak(shared_real: 
     said = annotation(shared_real)
     root = written(tmp_path / "raw", "annotation.json", said)
     prepared = prepare(
-        find_source("iu_xray"), benchmark="iu_xray", root=root, out=tmp_path / "prepared", without_media=True
+        find_source("iu_xray"), benchmark="iu_xray", root=root, out=tmp_path / "prepared", media="left out"
     )
     for split in ("train", "val", "test"):
         assert sorted(q.answer for q in prepared.questions(split)) == sorted(str(r["report"]) for r in said[split])

@@ -80,7 +80,7 @@ def test_both_languages_together_state_their_leaks_and_one_alone_has_none(
     name: str, leaks: int | None, shared_real: Path, tmp_path: Path
 ) -> None:
     prepared = prepare(
-        find_source(name), benchmark="slake", root=shared_real / "slake", out=tmp_path / name, without_media=True
+        find_source(name), benchmark="slake", root=shared_real / "slake", out=tmp_path / name, media="left out"
     )
     assert prepared.manifest.split_leaks.get("image") == leaks
 

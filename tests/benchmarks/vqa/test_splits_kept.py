@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.splits import Division
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.folder import split_named, splits_of_files
 from medtune.data.raw.source import HubId, Source, TableOptions
@@ -226,7 +227,8 @@ def _prepared(folder: Path, text: str, *, keep_leaks: bool) -> Prepared:
     pictures(folder / "raw", 6)
     (folder / "raw" / "data.csv").write_text(text)
     source: Source = find_source("table")
-    return prepare(source, benchmark="vqa", root=folder / "raw", out=folder / "out", keep_leaks=keep_leaks)
+    division = Division(keep_leaks=keep_leaks)
+    return prepare(source, benchmark="vqa", root=folder / "raw", out=folder / "out", division=division)
 
 
 def test_a_patient_in_train_and_test_is_refused_or_kept_and_stated(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.splits import Division
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import HubId, SourceTable
 from medtune.eval.data_label import label_of
@@ -163,8 +164,7 @@ def test_a_clean_test_by_image_is_marked_as_unofficial(tmp_path: Path) -> None:
         benchmark="vqa_rad",
         root=root,
         out=tmp_path / "out",
-        unofficial_split="patient",
-        split_lookalikes=True,
+        division=Division(unofficial="patient", split_lookalikes=True),
     )
     assert prepared.manifest.split_leaks.keys() == {"look-alike"}
     groups = {split: {group.media_id for group in prepared.groups(split)} for split in ("train", "val", "test")}

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.manifest import count_rejects, rejects_table
 from medtune.data.prepared.question_rows import hashed_patient, key_path, patient_key
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
+from medtune.data.raw.rejects import count_rejects, rejects_table
 from medtune.data.raw.source import Reject, Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 from medtune.trainer.commands.cli import main

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.prepared.splits import Fractions, assign_splits, check_splits
+from medtune.data.prepared.splits import Division, Fractions, assign_splits, check_splits
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import MEDIA_MARK, SPLITS, MediaRef, Question, Split, Turn
@@ -35,7 +35,8 @@ def _prepared(
 ) -> Prepared:
     table = SourceTable(questions, media)
     source = Source("t", "l", "u", "synthetic", "p", lambda *_: table, None, name="made_up")
-    return prepare(source, benchmark="x", root=None, out=folder / "out", fractions=EVEN, max_rejected=max_rejected)
+    division = Division(fractions=EVEN)
+    return prepare(source, benchmark="x", root=None, out=folder / "out", division=division, max_rejected=max_rejected)
 
 
 def test_an_image_that_two_sets_share_keeps_their_patients_in_one_split() -> None:

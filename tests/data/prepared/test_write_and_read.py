@@ -18,7 +18,7 @@ from medtune.data.media.load import load_media
 from medtune.data.media.stored_media import pixel_digest
 from medtune.data.prepared import copy_media, question_rows, read
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.splits import Division, Fractions
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
@@ -248,8 +248,8 @@ def test_missing_folder_says_how_to_make_it(tmp_path: Path) -> None:
 def test_questions_without_media_are_scored_and_not_shown(tiny_busi: Path, tmp_path: Path) -> None:
     with_media = _prepare(tiny_busi, tmp_path / "with")
     source = find_source("busi")
-    alone = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "alone", without_media=True)
-    again = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "again", without_media=True)
+    alone = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "alone", media="left out")
+    again = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "again", media="left out")
     assert _tree(alone.root) == _tree(again.root)
     assert open_prepared(alone.root).manifest.without_media
     asked = [(q.text, q.options, q.answer, q.patient_id) for split in SPLITS for q in alone.questions(split)]
@@ -327,7 +327,9 @@ def _table(folder: Path, num_images: int = 6, identical: tuple[int, ...] = ()) -
 
 
 def _prepare_table(table: SourceTable, out: Path) -> Prepared:
-    return prepare(_source_of(table), benchmark="x", root=None, out=out, fractions=Fractions(0.4, 0.3, 0.3))
+    return prepare(
+        _source_of(table), benchmark="x", root=None, out=out, division=Division(fractions=Fractions(0.4, 0.3, 0.3))
+    )
 
 
 def test_identical_media_of_two_patients_share_a_split(tmp_path: Path) -> None:
@@ -362,7 +364,7 @@ def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(tm
     official = prepare(evaluated, benchmark="x", root=None, out=tmp_path / "official")
     assert [official.num_questions(split) for split in SPLITS] == [0, 0, 24]
     assert official.manifest.unofficial_split is None
-    own = prepare(evaluated, benchmark="x", root=None, out=tmp_path / "own", unofficial_split="patient")
+    own = prepare(evaluated, benchmark="x", root=None, out=tmp_path / "own", division=Division(unofficial="patient"))
     assert all(own.num_questions(split) for split in SPLITS)
     assert open_prepared(tmp_path / "own").manifest.unofficial_split == "patient"
     assert own.data_hash != official.data_hash
@@ -370,7 +372,13 @@ def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(tm
 
 def test_an_unofficial_split_is_for_sources_that_bring_one(tiny_busi: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'busi' brings no split and is divided by patient anyway: leave"):
-        prepare(find_source("busi"), benchmark="x", root=tiny_busi, out=tmp_path / "out", unofficial_split="patient")
+        prepare(
+            find_source("busi"),
+            benchmark="x",
+            root=tiny_busi,
+            out=tmp_path / "out",
+            division=Division(unofficial="patient"),
+        )
 
 
 def test_broken_tables_of_a_source_are_refused(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import datasets
 import pytest
 from huggingface_hub import errors
 
-from medtune.data.raw.media_bytes import hub_folder
 from medtune.data.raw.rows import RowSet
 from medtune.data.raw.source import HubId
+from medtune.data.raw.stored_files import hub_folder
 from medtune.data.raw.table_rows import file_rows, hub_rows, parsed_hub_id
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.audit.row import audit_text
+from medtune.eval.audit.text import audit_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.typed_json import json_bytes

@@ -1,6 +1,6 @@
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +8,9 @@ import pytest
 
 from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
-from medtune.eval.audit import findings as audit
-from medtune.eval.audit.findings import Finding, FindingsFile, blind_answers, findings_file, findings_of, findings_text
+from medtune.eval.audit import blind_solver
+from medtune.eval.audit.findings import Finding, FindingsFile, findings_of
+from medtune.eval.audit.text import findings_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.typed_json import json_bytes, read_json
 
@@ -106,7 +107,7 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
     text = findings_text(list(found.values()), title="Audit")
     assert "twin" in text
     label = DataLabel(provenance="released", prompts="ours")
-    file = findings_file(list(found.values()), label, benchmark="b", split="test", data_hash="h")
+    file = FindingsFile(**asdict(label), benchmark="b", split="test", data_hash="h", findings=tuple(found.values()))
     (tmp_path / "findings.json").write_bytes(json_bytes(file))
     assert read_json(tmp_path / "findings.json", FindingsFile) == file
     assert list(json.loads(json_bytes(file))) == [
@@ -117,11 +118,11 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
 def test_blind_answers_come_from_other_patients_and_are_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each patient has one label, which a classifier that saw the patient would know.
     own = [replace(each, answer=LABELS[hash_free(each.patient_id)]) for each in CLEAN]
-    right = [each.answer == each.question.answer for each in blind_answers(own)]
+    right = [each.answer == each.question.answer for each in blind_solver.blind_answers(own)]
     assert np.mean(right) < 0.4
-    monkeypatch.setattr(audit, "MAX_QUESTIONS", 50)
-    assert len(blind_answers(CLEAN)) == 50
-    assert blind_answers(CLEAN[:2]) == []
+    monkeypatch.setattr(blind_solver, "MAX_QUESTIONS", 50)
+    assert len(blind_solver.blind_answers(CLEAN)) == 50
+    assert blind_solver.blind_answers(CLEAN[:2]) == []
 
 
 def hash_free(patient: str) -> int:

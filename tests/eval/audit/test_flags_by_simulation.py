@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.audit.audited_phase import AuditedPhase
 from medtune.eval.audit.habits import reading_rows
-from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, AuditedPhase
+from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.evidence import ParsedReplies
 from medtune.eval.metric import ParsedReply

@@ -1,6 +1,6 @@
 from medtune.data.types import Condition, Question
+from medtune.eval.audit.audited_phase import AuditedPhase
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
-from medtune.eval.audit.row import AuditedPhase
 from medtune.eval.metric import ParsedReply
 
 NUMBERS = ("one", "two", "three", "four")

@@ -9,6 +9,7 @@ import pytest
 from medtune.data.media import load
 from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question
 from medtune.eval.audit import image_cues, probes
+from medtune.eval.audit.audited_phase import AuditedPhase
 from medtune.eval.audit.findings import Finding, findings_of
 from medtune.eval.audit.image_cues import (
     box_places,
@@ -18,7 +19,6 @@ from medtune.eval.audit.image_cues import (
     split_probes,
     thumbnails_and_greys,
 )
-from medtune.eval.audit.row import AuditedPhase
 from medtune.eval.metric import ParsedReply
 from tests.eval.audit.world import World
 

@@ -12,7 +12,7 @@ from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
 from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.plan import permute_options, plan_visits
 from medtune.eval.audit import probes
-from medtune.eval.audit.row import subject_of
+from medtune.eval.audit.audited_phase import subject_of
 from tests.eval.answerers import reply
 from tests.eval.audit.world import JUDGE, PLANES, Honest, World, guess, row, said
 

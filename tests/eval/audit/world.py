@@ -16,8 +16,9 @@ from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Reque
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import ask_questions
 from medtune.eval.asking.conditions import audit_conditions
+from medtune.eval.audit.audited_phase import AuditedPhase, subject_of
 from medtune.eval.audit.probes import thumbnails
-from medtune.eval.audit.row import Audit, AuditedPhase, AuditRow, subject_of
+from medtune.eval.audit.row import Audit, AuditRow
 from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
 from tests.eval.answerers import reply
 

@@ -12,7 +12,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.comparing.compare import About, Comparison, Side, compare
+from medtune.eval.comparing.compare import About, ComparedSides, Side, compare
 from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.comparing.compare_text import (
     ForestRow,
@@ -84,17 +84,17 @@ FIRST, SECOND = _side("one", 2), _side("two", 3)
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found() -> ComparedSides:
     return compare(FIRST, SECOND, BUSI)
 
 
-def test_only_questions_that_both_answered_count(found: Comparison) -> None:
+def test_only_questions_that_both_answered_count(found: ComparedSides) -> None:
     assert (found.both, found.only_first, found.only_second, found.neither) == (11, 1, 2, 1)
     assert found.overall.paired.n == 11
     assert {task: each.paired.n for task, each in found.by_task.items()} == {"diagnosis": 7, "grounding": 4}
 
 
-def test_differences_are_counted_by_hand(found: Comparison) -> None:
+def test_differences_are_counted_by_hand(found: ComparedSides) -> None:
     whole = found.overall
     assert whole.first == pytest.approx(3 / 11)
     assert whole.second == pytest.approx(8 / 11)
@@ -110,7 +110,7 @@ def test_equal_answers_are_said() -> None:
     assert "the same answer to 4." in " ".join(notes(compare(FIRST, SECOND, BUSI)))
 
 
-def test_mcnemar_is_the_two_sided_sign_test_of_what_changed(found: Comparison) -> None:
+def test_mcnemar_is_the_two_sided_sign_test_of_what_changed(found: ComparedSides) -> None:
     # One of seven and one of five: twice the lower tail of the binomial with 1/2, 2 (1 + 7) / 2^7 and 2 (1 + 5) / 2^5.
     assert found.overall.mcnemar_p == pytest.approx(16 / 128)
     assert found.by_task["diagnosis"].mcnemar_p == pytest.approx(12 / 32)
@@ -158,7 +158,7 @@ def test_two_patients_with_many_questions_show_nothing_whatever_mcnemar_says() -
     assert "clear" not in marks
 
 
-def test_interval_is_paired_and_by_patient(found: Comparison) -> None:
+def test_interval_is_paired_and_by_patient(found: ComparedSides) -> None:
     columns = [float(bool(row[2])) for row in BOTH], [float(bool(row[3])) for row in BOTH]
     patients = [f"p{row[1]}" for row in BOTH]
     assert found.overall.paired.ci95 == gain_interval(*columns, patients)
@@ -173,7 +173,7 @@ def _every_flip(rows: Sequence[tuple[str, int, bool | None, bool | None]]) -> fl
     return float(min(1.0, 2 * min((flipped >= sums.sum()).mean(), (flipped <= sums.sum()).mean())))
 
 
-def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: Comparison) -> None:
+def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: ComparedSides) -> None:
     assert found.overall.paired.permutation_p == pytest.approx(_every_flip(BOTH))
     raw = [_every_flip([row for row in BOTH if row[0] == task]) for task in found.by_task]
     assert [each.paired.permutation_p for each in found.by_task.values()] == pytest.approx(raw)
@@ -183,7 +183,7 @@ def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: Co
     assert found.overall.paired.permutation_p_holm is None
 
 
-def test_the_other_way_round_is_the_negative(found: Comparison) -> None:
+def test_the_other_way_round_is_the_negative(found: ComparedSides) -> None:
     back = compare(SECOND, FIRST, BUSI)
     assert back.overall.paired.value == -found.overall.paired.value
     assert back.overall.paired.permutation_p == pytest.approx(found.overall.paired.permutation_p)
@@ -224,7 +224,7 @@ def test_no_common_question_is_refused() -> None:
         compare(FIRST, silent, BUSI)
 
 
-def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
+def test_table_json_and_markdown_say_the_same(found: ComparedSides) -> None:
     text = table_text(comparison_table(found))
     assert "1 that only one answered, 2 that only two answered" in text
     whole = json.loads(json_bytes(found, CompareFile), parse_constant=pytest.fail)
@@ -237,7 +237,7 @@ def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
     assert "0.429" in row
 
 
-def test_names_of_data_become_no_markup(found: Comparison) -> None:
+def test_names_of_data_become_no_markup(found: ComparedSides) -> None:
     evil = "<script>|[x](y)"
     named = replace(found, by_task={evil: found.by_task["diagnosis"]}, names=("<b>", "two"))
     markdown = "\n".join(table_lines(paper_table(comparison_table(named))))

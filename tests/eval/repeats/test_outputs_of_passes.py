@@ -10,7 +10,7 @@ import pytest
 from medtune.benchmarks import paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Prediction
-from medtune.eval.audit.row import AuditedPhase, subject_of
+from medtune.eval.audit.audited_phase import AuditedPhase, subject_of
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_file import CompareFile

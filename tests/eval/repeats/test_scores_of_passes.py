@@ -17,8 +17,8 @@ from medtune.eval.metric import Metric, ParsedReply, passes_of, recomputed
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.results.phase_schema import Measured
 from medtune.eval.scoring.parse_replies import parse_replies
-from medtune.eval.scoring.score import mean_tables, score_phase, score_rows
-from medtune.eval.scoring.tables import Table, table_text
+from medtune.eval.scoring.score import score_phase, score_rows
+from medtune.eval.scoring.tables import Table, mean_tables, table_text
 from medtune.eval.statistics.intervals import mean_interval
 from tests.eval.answers import generated, wrong
 from tests.eval.free_answers import FREE, Said, asked, predicted

@@ -67,7 +67,7 @@ def divided(name: str, strategy: str) -> tuple[Assembled, InTurns | None]:
     if strategy == "fsdp":
         divide_by_fsdp(assembled.model)
     else:
-        from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
+        from medtune.trainer.devices.zero_in_turns import zero_in_turns
 
         in_turns = functools.partial(zero_in_turns, divide_by_zero(assembled.model))
     assert is_divided(assembled.model)

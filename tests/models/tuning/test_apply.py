@@ -11,7 +11,8 @@ from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.adapters import merged
-from medtune.models.tuning.apply import GradientAudit, adapt, apply_tuning, parameters_by_part, recompute_activations
+from medtune.models.tuning.apply import GradientAudit, adapt, apply_tuning, recompute_activations
+from medtune.models.tuning.optimizer import parameters_by_part
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.tuning.quantize import adapted_modules, adapted_weight
 from medtune.models.vlm import VisionLanguageModel

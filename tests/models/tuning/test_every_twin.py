@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from medtune.models.contract import PARTS, Assembled, Model, parameters_of_parts
-from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
+from medtune.models.tuning.apply import GradientAudit, apply_tuning
+from medtune.models.tuning.optimizer import parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.twins import TWINS, each_twin, expanded, fresh, kinds_then_all, logprobs, seen

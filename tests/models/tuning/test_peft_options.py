@@ -13,7 +13,8 @@ from torch.optim import AdamW
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.tuning.apply import adapt, apply_tuning, build_optimizer, parameters_by_part
+from medtune.models.tuning.apply import adapt, apply_tuning
+from medtune.models.tuning.optimizer import build_optimizer, parameters_by_part
 from medtune.models.tuning.plan import Lora, PartName, PartTuning, Tuning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.tuning.starting_weights import start_pissa

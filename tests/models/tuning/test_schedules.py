@@ -16,7 +16,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from medtune.models.tuning.apply import build_optimizer, share_of_peak
+from medtune.models.tuning.optimizer import build_optimizer, share_of_peak
 from medtune.models.tuning.plan import OptimizerName, ScheduleName
 
 STEPS, WARMUP = 20, 4

@@ -47,6 +47,7 @@ def test_scans_are_learnt_as_slices(prepared_ct: Path, tmp_path: Path, capsys: C
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_readers")
 def test_a_model_of_text_alone_learns_and_is_asked_blind(prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
     language = write_language(tmp_path / "language", "qwen2")
     settings = ["--set", f"data.root={prepared_tiny}", "model.name=parts", f"model.language={language}", *QUICK,

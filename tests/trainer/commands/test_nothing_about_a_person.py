@@ -55,6 +55,7 @@ def study(tmp_path: Path) -> Path:
     return raw
 
 
+@pytest.mark.usefixtures("forked_readers")
 def test_a_name_stands_in_nothing_that_a_study_writes_or_prints(
     study: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

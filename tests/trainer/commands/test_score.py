@@ -300,11 +300,7 @@ OF_EACH_KIND = ("ctlesionvqa", "iu_xray", "pmc_vqa", "rexsonovqa", "vqa")
 
 @pytest.mark.parametrize(
     "name",
-    in_suites(
-        [name for name in catalog.names(catalog.BENCHMARKS) if name not in ON_REAL_SETS],
-        plain=OF_EACH_KIND,
-        slow=("fetal_sweep",),
-    ),
+    in_suites([name for name in catalog.names(catalog.BENCHMARKS) if name not in ON_REAL_SETS], plain=OF_EACH_KIND),
 )
 def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None:
     """With the example of every other benchmark: each number, table and note of the scores is the same."""

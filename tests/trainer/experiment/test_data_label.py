@@ -8,7 +8,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.prepared.read import open_prepared
-from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.splits import Division, Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
@@ -44,8 +44,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
             benchmark="u2_bench",
             root=root / "raw",
             out=root / "p",
-            fractions=thirds,
-            unofficial_split="patient",
+            division=Division(fractions=thirds, unofficial="patient"),
         )
     return root / "p"
 

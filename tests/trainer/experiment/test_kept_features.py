@@ -1,5 +1,7 @@
 """Runs that keep what frozen parts make of pictures: the same losses, answers and weights, on ranks and resumed too."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +50,25 @@ def _pictures(root: Path, *splits: Split) -> int:
     return len({ref for split in splits for group in prepared.groups(split) for ref in group.media})
 
 
+@pytest.fixture(scope="module")
+def none_kept(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns the run of a model that keeps nothing, made once."""
+    folder = tmp_path_factory.mktemp("none")
+
+    @functools.cache
+    def run(name: str) -> Path:
+        assert Nano(prepared_tiny).here("run", folder / name, f"model.name={name}", *FROZEN, *NONE) == 0
+        return folder / name
+
+    return run
+
+
 @pytest.mark.parametrize("name", [pytest.param("nano_qwen25vl", marks=pytest.mark.slow), "nano_pocket"])
 def test_a_run_reads_each_picture_once_and_learns_as_ever(
-    nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    with_none, with_kept = tmp_path / "none", tmp_path / "kept"
-    assert nano.here("run", with_none, f"model.name={name}", *FROZEN, *NONE) == 0
+    nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch, name: str,
+    none_kept: Callable[[str], Path],
+) -> None:  # fmt: skip
+    with_none, with_kept = none_kept(name), tmp_path / "kept"
     reads = _Reads(monkeypatch)
     assert nano.here("run", with_kept, f"model.name={name}", *FROZEN) == 0
     for column in ("train/loss", "train/gradient_norm", "val/loss"):
@@ -99,11 +114,11 @@ def test_a_run_that_was_stopped_gives_the_same_to_the_bit(prepared_tiny: Path, t
 
 @pytest.mark.slow
 def test_another_run_finds_the_features_in_files_and_learns_as_ever(
-    nano: Nano, prepared_tiny: Path, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch
+    nano: Nano, none_kept: Callable[[str], Path], tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ("model.name=nano_qwen25vl", *FROZEN)
     files = ("data.features_gb=0", f"data.features_dir={tmp_path / 'features'}")
-    assert nano.here("run", tmp_path / "none", *settings, *NONE) == 0
+    none = none_kept("nano_qwen25vl")
     first, second = _Reads(monkeypatch), tmp_path / "second"
     assert nano.here("run", tmp_path / "first", *settings, *files) == 0
     assert len([*(tmp_path / "features").rglob("*.safetensors")]) == first.in_training + first.in_answers > 0
@@ -111,9 +126,9 @@ def test_another_run_finds_the_features_in_files_and_learns_as_ever(
     assert nano.here("run", second, *settings, *files) == 0
     assert (reads.in_training, reads.in_answers) == (0, 0)
     assert losses(second) == losses(tmp_path / "first")
-    assert curve(second, "train/loss") == pytest.approx(curve(tmp_path / "none", "train/loss"), rel=1e-4)
+    assert curve(second, "train/loss") == pytest.approx(curve(none, "train/loss"), rel=1e-4)
     assert same_weights(second, tmp_path / "first")
-    assert _of(second) == _of(tmp_path / "none")
+    assert _of(second) == _of(none)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.splits import TEST_ONLY
+from medtune.data.prepared.splits import TEST_ONLY, Division
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.public_sets import test_fpus23 as fpus23
@@ -109,8 +109,8 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
 
 
 def _mark(case: Case) -> pytest.MarkDecorator:
-    """What BUSI and the planes of the phantom hold, the benchmarks of several sets read in the slow suite."""
-    return pytest.mark.soak if case.benchmark in ("busi", "phantom_planes") else pytest.mark.slow
+    """What sets hold that are a benchmark each, those of several sets read in the slow suite."""
+    return pytest.mark.slow if case.benchmark in ("fetal_gauge", "u2_bench") else pytest.mark.soak
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,8 @@ def named() -> Iterator[None]:
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.benchmark, marks=_mark(case)) for case in CASES])
 def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, case: Case) -> None:
     raw, out, run = _laid_out(real_sets, tmp_path / "raw", case.folders), tmp_path / "prepared", tmp_path / "run"
-    prepared = prepare(find_source(case.source), benchmark=case.benchmark, root=raw, out=out, fractions=TEST_ONLY)
+    division = Division(fractions=TEST_ONLY)
+    prepared = prepare(find_source(case.source), benchmark=case.benchmark, root=raw, out=out, division=division)
     assert dict(prepared.manifest.rejected) == {}
     asked = {question.id: question for question in prepared.questions("test")}
     counts = Counter((q.facets.get("set", q.facets.get("dataset", "")), q.facets["task"]) for q in asked.values())

@@ -166,12 +166,6 @@ def test_everything_missing_is_listed_at_once(
 
 @pytest.mark.slow
 def test_a_named_machine_is_judged_by_its_memory(elsewhere: Path, capsys: Capture) -> None:
-    arguments = ["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights", "--devices"]
-    assert main([*arguments, "1xH100-80GB"]) == 1
-    said = capsys.readouterr().out
-    assert "GPU memory" not in said
-    assert "weights:" not in said
-    assert "1. prepared data" in said
     many = ["--set", "data.root=none", "train.batch_size=220", "train.micro_batch_size=220"]
     assert main(["validate", "nano_busi_lora", "--devices", "1xRTX-1GB", *many]) == 1
     assert "RTX has 1 GB. Set train.precision=bf16-mixed" in capsys.readouterr().out

@@ -150,13 +150,13 @@ def test_a_model_of_pictures_is_asked_on_crops_around_the_organs_of_the_question
     prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     own = ["--set", f"data.root={prepared_ct}", *QUICK, *TWIN, "model.video_frames=4", "eval.conditions=[image]",
-           "train.micro_batch_size=1",
-           "eval.max_new_tokens=2", "eval.every_steps=2", "eval.val_questions=2"]  # fmt: skip
+           "eval.max_new_tokens=2"]  # fmt: skip
     assert main(["validate", "qwen3vl_4b_ctlesionvqa_organ_lora", *own]) == 0
     said = capsys.readouterr().out
     assert re.search(r"sees +volumes are cropped to their organs and 20 mm around: .*kidney_left \+ kidney_right", said)
-    assert main(["run", "qwen3vl_4b_ctlesionvqa_organ_lora", "--out", str(tmp_path / "run"), "--limit", "4", *own]) == 0
-    assert json_of(tmp_path / "run" / "results.json")["phases"]["final"]["overall"]["n"] >= 4
+    words = ["eval", "qwen3vl_4b_ctlesionvqa_organ_lora", "--out", str(tmp_path / "run"), "--limit", "4", *own]
+    assert main(words) == 0
+    assert json_of(tmp_path / "run" / "results.json")["phases"]["zero_shot"]["overall"]["n"] >= 4
 
 
 @pytest.mark.parametrize(

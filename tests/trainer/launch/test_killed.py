@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.launch.slurm import stopped_by
+from medtune.trainer.launch import agent
+from medtune.trainer.launch.marks import stopped_by
 from medtune.trainer.runs.run_folder import RunFolder
 from tests.ranks import Forked, free_port
 from tests.trainer.launch.started_ranks import (
@@ -219,7 +220,8 @@ def test_a_killed_rank_is_started_again(prepared_tiny: Path, tmp_path: Path) -> 
 def test_a_lost_node_ends_the_others(prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     run, end = tmp_path / "run", f"127.0.0.1:{free_port()}"
     words = arguments("train", prepared_tiny, run, *ENDLESS, extra=("--nodes", "2", "--rendezvous", end))
-    node = Forked([*words, "--node-rank", "0"])
+    # How long it waits for the lost one once its own rank has stopped.
+    node = Forked([*words, "--node-rank", "0"], constants={(agent.__name__, "OTHERS_S"): 2})
     # A rank watches its parent, which has to be the launcher that is killed, and no server that forks for it.
     lost = start([*words, "--node-rank", "1"])
     started.append(lost)
@@ -227,7 +229,7 @@ def test_a_lost_node_ends_the_others(prepared_tiny: Path, tmp_path: Path, starte
     (other,) = node.ranks().values()
     lost.kill()
     assert is_gone(rank, within_s=45), "the rank of a killed launcher lives on"
-    output = end_within(node, 60)
+    output = end_within(node, 60 - agent.OTHERS_S)
     assert node.returncode in (1, 130), output[-3000:]
     assert is_gone(other, within_s=5)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.launch.slurm import address_of, claim, first_host, queue_again, slurm_job
-from medtune.trainer.launch.started import ALONE, Started, count, how_started
+from medtune.trainer.launch.marks import claim
+from medtune.trainer.launch.slurm import queue_again, slurm_job
+from medtune.trainer.launch.started import ALONE, Started, address_of, count, first_host, how_started
 from medtune.trainer.recipe.read import read_recipe
 from tests.ranks import Forked, medtune_forked
 from tests.trainer.conftest import Capture, Told

@@ -128,13 +128,14 @@ def test_the_page_has_commands() -> None:
 
 
 CPU = torch.device("cpu")
-LATE_S = 4.0
+STEP_S, LATE_S = 0.5, 2.0
+"""How long a step, or what stands for one, may take, and how late rank 1 is."""
 
 
 def _with_a_late_rank(rank: int, world_size: int) -> dict[str, str]:
     ranks.join_ranks(world_size, CPU, timeout_minutes=60)
     own: Any = dist.new_group(backend="gloo")
-    ranks.state_timeout(1 / 60)
+    ranks.state_timeout(STEP_S / 60)
     told = ranks.told_by_first("of rank 0" if rank == 0 else "of rank 1")
     time.sleep(rank * LATE_S)
     ranks.barrier()
@@ -149,7 +150,7 @@ def _with_a_late_rank(rank: int, world_size: int) -> dict[str, str]:
 
 
 def _waiting_too_long(rank: int, world_size: int) -> str:
-    ranks.WAITING_HOURS = 1 / 3600
+    ranks.WAITING_HOURS = STEP_S / 3600
     ranks.join_ranks(world_size, CPU)
     if rank == 1:
         time.sleep(LATE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from medtune.trainer.contracts.of_losses import LOSSES, tried_pass
 from medtune.trainer.losses import PerReply, find_loss, of_step
 from medtune.trainer.recipe.loss import LossSettings
 from medtune.trainer.training.batches import MicroBatch
+from tests.soak import in_suites
 from tests.trainer.conftest import Curve, Nano, Told, same_weights, weights_apart
 from tests.trainer.one_step import batch_of, learning
 
@@ -140,18 +142,19 @@ def test_smoothing_of_nothing_learns_what_cross_entropy_learns(
     assert curve(smooth, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-6)
 
 
+ON_TWO_DEVICES = (("nano_mllama", "ddp"), ("nano_qwen25vl", "fsdp"), ("nano_qwen25vl", "deepspeed_stage_2"),
+                  ("nano_qwen25vl", "deepspeed_stage_3"))  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "strategy"),
-    [
-        pytest.param("nano_mllama", "ddp", marks=pytest.mark.slow),
-        pytest.param("nano_qwen25vl", "fsdp", marks=pytest.mark.slow),
-        pytest.param("nano_qwen25vl", "deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("nano_qwen25vl", "deepspeed_stage_3", marks=pytest.mark.soak),
-    ],
+    ("loss", "name", "strategy"),
+    in_suites(
+        [(loss, *each) for loss, each in product(("label_smoothing", "per_reply"), ON_TWO_DEVICES)],
+        slow=(("label_smoothing", "nano_mllama", "ddp"), ("per_reply", "nano_qwen25vl", "fsdp")),
+    ),
 )
-@pytest.mark.parametrize("loss", ["label_smoothing", "per_reply"])
 def test_two_devices_lower_the_loss_of_one(
-    nano: Nano, tmp_path: Path, curve: Curve, name: str, strategy: str, loss: str
+    nano: Nano, tmp_path: Path, curve: Curve, loss: str, name: str, strategy: str
 ) -> None:
     (tmp_path / "mine" / "losses").mkdir(parents=True)
     (tmp_path / "mine" / "losses" / "per_reply.py").write_text(PER_REPLY, "utf-8")

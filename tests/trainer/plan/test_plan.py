@@ -206,9 +206,10 @@ def test_a_table_is_what_validate_prints(name: str, arguments: str, tmp_path: Pa
     table = _tables(name)[arguments]
     assert len(table) > 5
     assert not any("does not fit" in line for line in table)
-    # It ends with status 1, because the data are missing here.
+    # It ends with status 1, because the data are missing here, and nothing else.
     validating = Forked(["validate", *shlex.split(arguments)], folder=tmp_path)
     said = [line.strip() for line in validating.communicate(timeout=500)[0].splitlines()]
+    assert [line.partition(":")[0] for line in said if line[:2] in ("1.", "2.", "3.")] == ["1. prepared data"]
     first = said.index(table[0])
     assert said[first : first + len(table)] == table
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.apply import PartRow, adapt, build_optimizer, parameters_by_part, set_learning
+from medtune.models.tuning.apply import PartRow, adapt, set_learning
+from medtune.models.tuning.optimizer import build_optimizer, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import is_quantized, precise, quantize_language, set_types
 from medtune.trainer.devices.ranks import join_ranks

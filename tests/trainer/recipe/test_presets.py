@@ -129,9 +129,9 @@ def test_show_has_the_questions_of_a_group(name: str, shown: Told) -> None:
     assert "group_questions: 4" in shown(main(["show", name]))
 
 
-@pytest.mark.parametrize(
-    "name", [name if name.startswith("merlin") else pytest.param(name, marks=pytest.mark.soak) for name in PLANNED]
-)
+# What is missing is listed in tests/trainer/experiment/test_refusals.py, and a table of a machine is in test_plan.py.
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PLANNED)
 def test_validate_plans_and_says_what_is_missing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

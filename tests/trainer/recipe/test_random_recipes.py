@@ -19,7 +19,7 @@ from tests.trainer.conftest import Capture, Nano
 from tests.trainer.recipe.random_recipes import tried
 
 
-@pytest.mark.parametrize("number", sample_and_all(6, 60))
+@pytest.mark.parametrize("number", sample_and_all(3, 60))
 def test_what_validate_takes_run_finishes(prepared_tiny: Path, tmp_path: Path, number: int) -> None:
     taken, seed = 0, 0
     while taken < number:

@@ -113,7 +113,7 @@ def test_a_run_that_was_killed_draws_and_learns_the_same(
     step: int, rewarded: Rewarded, tmp_path: Path, curve: Curve
 ) -> None:
     """The state holds the weights of the start; none is saved between two steps that learn from the same draws."""
-    settings = (*DRAWS, "train.max_steps=12", "eval.every_steps=2")
+    settings = (*DRAWS, f"train.max_steps={max(8, step + 2)}", "eval.every_steps=2")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     rewarded.finished("train", whole, *settings)
     rewarded.stopped(step, signal.SIGKILL, "train", killed, *settings)
@@ -128,7 +128,7 @@ def test_a_run_that_was_killed_draws_and_learns_the_same(
 def test_a_run_that_was_asked_to_stop_between_two_steps_of_the_same_draws_goes_on_alike(
     rewarded: Rewarded, tmp_path: Path, curve: Curve
 ) -> None:
-    settings = (*DRAWS, "train.replies.num_iterations=3", "train.max_steps=12", "eval.every_steps=3")
+    settings = (*DRAWS, "train.replies.num_iterations=3", "train.max_steps=9", "eval.every_steps=3")
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     rewarded.finished("train", whole, *settings)
     process, deadline = rewarded.process("train", stopped, *settings), time.monotonic() + 300

@@ -13,6 +13,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.prepared.manifest import read_manifest, write_manifest
 from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.splits import Division
 from medtune.data.prepared.tables import map_table, read_media, read_questions, write_tables
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Split
@@ -112,12 +113,13 @@ def test_a_changed_training_set_of_a_mixture_is_refused(
         turned = image.transpose(PIL.Image.Transpose.ROTATE_90).resize((image.height + number, image.width))
         turned.save(path.with_name(re.sub(r"\((\d+)\)", lambda found: f"({int(found[1]) + 1000})", path.name)))
         path.unlink()
-    prepare(find_source("busi"), benchmark="busi", root=more, out=tmp_path / "more", seed=0, split_lookalikes=True)
+    apart = Division(split_lookalikes=True)
+    prepare(find_source("busi"), benchmark="busi", root=more, out=tmp_path / "more", seed=0, division=apart)
     folders = ", ".join(f"{{root: {each}, benchmark: busi}}" for each in (root, tmp_path / "more"))
     both = (f"data.mixture=[{folders}]", "data.allow_lookalikes=true")
     assert _run("run", out, root, *both) == 0
     _unfinished(out)
-    prepare(find_source("busi"), benchmark="busi", root=more, out=tmp_path / "more", seed=5, split_lookalikes=True)
+    prepare(find_source("busi"), benchmark="busi", root=more, out=tmp_path / "more", seed=5, division=apart)
     said = refused(_run("run", out, root, *both, extra=("--resume",)))
     assert "data.mixture.0: data hash" in said
     assert "seed 0 before and 5 now" in said

@@ -20,6 +20,7 @@ from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.studies.report import study_report
 from medtune.trainer.studies.study import open_study
 from tests.ranks import Forked
+from tests.soak import in_suites
 from tests.trainer.conftest import Told
 from tests.trainer.training.wandb_file import OfflineRun
 
@@ -149,8 +150,12 @@ def test_each_row_is_a_task_of_an_array_job(tmp_path: Path, made: Path, shown: T
     assert "--slurm" not in last
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", catalog.names(catalog.STUDIES))
+OF_EACH_KIND = ("llava_med_tuning", "u2_bench_table2", "u2_bench_table3")
+"""Several benchmarks whose rows learn, served and local rows with some left out, and a condition of its own."""
+
+
+# test_study.py opens every study, and docs/reference/sizes.md is made of what every model needs.
+@pytest.mark.parametrize("name", in_suites(catalog.names(catalog.STUDIES), slow=OF_EACH_KIND))
 def test_what_a_study_needs_is_said_without_weights(name: str, shown: Told) -> None:
     said = shown(main(["reproduce", name, "--dry"]))
     sets = open_study(name).sets

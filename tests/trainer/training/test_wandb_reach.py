@@ -26,6 +26,8 @@ from tests.trainer.training.wandb_file import parts_of
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 WITHIN_S = 15
+LIMIT_S = 1
+"""The limits of W&B in these tests, each of which would wait for the whole of one."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +74,7 @@ def answering(status: int, content: object) -> Iterator[str]:
 Server = Callable[[], contextlib.AbstractContextManager[str]]
 REACHED: dict[str, tuple[Server, str]] = {
     "nobody listens": (lambda: contextlib.nullcontext("http://127.0.0.1:9"), "cannot be reached"),
-    "nobody answers": (silent, "did not answer within 5 seconds|cannot be reached"),
+    "nobody answers": (silent, "did not answer within 1 seconds|cannot be reached"),
     "no such host": (lambda: contextlib.nullcontext("http://nowhere.invalid"), "cannot be reached|did not answer"),
     "no address": (lambda: contextlib.nullcontext("nowhere"), "cannot be reached"),
     "the key is wrong": (lambda: answering(401, {}), "does not know the key"),
@@ -87,6 +89,8 @@ def test_auto_goes_offline_and_online_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, way: str
 ) -> None:
     server, said = REACHED[way]
+    assert 2 * wandb_reach.REACHED_S < WITHIN_S
+    monkeypatch.setattr(wandb_reach, "REACHED_S", LIMIT_S)
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     began = time.monotonic()
     with server() as address:
@@ -147,7 +151,7 @@ def test_the_end_of_a_run_does_not_wait_for_a_network_that_broke_meanwhile(
     wandb.setup()  # A server that is set behind the first use of W&B is used too.
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     for module in (wandb_reach, loggers):
-        monkeypatch.setattr(module, "FINISHED_S", 2)
+        monkeypatch.setattr(module, "FINISHED_S", LIMIT_S)
     (tmp_path / "wandb").mkdir()
     (tmp_path / "wandb" / "run_id").write_text("abcdefabcdef")
     bucket = {
@@ -169,7 +173,7 @@ def test_the_end_of_a_run_does_not_wait_for_a_network_that_broke_meanwhile(
     loggers.close_loggers(made)
     assert time.monotonic() - began < WITHIN_S
     said = capsys.readouterr().out
-    assert "W&B did not take the end of the run within 2 seconds" in said
+    assert "W&B did not take the end of the run within 1 seconds" in said
     folder = Path(said.split("wandb sync ")[1].strip())
     assert list(folder.glob("*.wandb"))
 

@@ -184,8 +184,8 @@ def test_memory_counts_half_a_byte_for_each_weight_held_in_4_bits() -> None:
 
 
 def test_validate_shows_what_is_held(capsys: Capture) -> None:
-    settings = [HELD, "model.dtype=bfloat16"]
-    main(["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights", "--set", *settings, "--devices", "1xA5000-24GB"])
+    settings = [HELD, "model.name=nano_qwen25vl", "train.precision=bf16-mixed"]
+    main(["validate", "nano_busi_lora", "--no-weights", "--set", *settings, "--devices", "1xA5000-24GB"])
     said = capsys.readouterr().out
     assert "lora, 4 bit" in said
     assert "GPU memory" not in said

@@ -181,8 +181,10 @@ def test_unfinished_files_are_removed_once_nobody_writes_them(tmp_path: Path) ->
 def test_a_full_disk_ends_with_one_line_and_no_half_entry(prepared_ct: Path, tmp_path: Path) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     (root / "cache").mkdir()
-    medtune = f"{sys.executable} -m medtune prepare --cache nano_ct_lora -j 2 --set data.root={root} {' '.join(RADFM)}"
-    script = f"mount -t tmpfs -o size=20m full {root}/cache && {medtune}; echo status $?; ls -A {root}/cache"
+    medtune = f"{sys.executable} -m medtune prepare --cache nano_ct_lora -j 2 --set data.root={root}"
+    # Each entry takes a page, and there is one.
+    room = os.sysconf("SC_PAGE_SIZE")
+    script = f"mount -t tmpfs -o size={room} full {root}/cache && {medtune}; echo status $?; ls -A {root}/cache"
     above = str(Path(__file__).parents[3])
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script],

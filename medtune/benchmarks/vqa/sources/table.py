@@ -22,8 +22,8 @@ from medtune.benchmarks.vqa.media_cells import MediaCells, media_reader, with_me
 from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_column_of_media, question_table
 from medtune.benchmarks.vqa.row_answers import YES_NO
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
-from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
+from medtune.data.raw.rejects import REJECTS
 from medtune.data.raw.rows import Row
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 from medtune.data.raw.table_rows import BUILDERS, NO_HEADER, file_rows

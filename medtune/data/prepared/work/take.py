@@ -12,8 +12,8 @@ from medtune.data.media.images import holds_others
 from medtune.data.media.videos.container import VIDEO_SUFFIXES, hides_damage
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
-from medtune.data.prepared.manifest import check_rejected_share, write_rejects
 from medtune.data.prepared.work.work_folder import WorkFolder, check_replaceable
+from medtune.data.raw.rejects import check_rejected_share, write_rejects
 from medtune.data.raw.source import HubId, Reject, Source, SourceTable
 
 Origin = Path | HubId | None

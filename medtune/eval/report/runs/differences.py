@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.data.readable import spoken
-from medtune.eval.comparing.compare import Comparison
+from medtune.eval.comparing.compare import ComparedSides
 from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import PairedGain, adjusted_by_holm
 from medtune.eval.report.charts.strips import StripChart, StripValue, strip_chart
@@ -22,7 +22,7 @@ _LONGEST = 80
 class PairedRuns:
     """Comparisons of runs that were asked the same questions."""
 
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[ComparedSides]
     missing: str = ""  # Why there are none, or not of all; "" if there are all.
 
 
@@ -69,12 +69,12 @@ def differences(id_: str, paired: PairedRuns) -> Differences | None:
     )
 
 
-def _minus(found: Comparison) -> str:
+def _minus(found: ComparedSides) -> str:
     first, second = found.names
     return f"{second} minus {first}"
 
 
-def _table(found: Sequence[Comparison], gains: Sequence[PairedGain]) -> ReportTable:
+def _table(found: Sequence[ComparedSides], gains: Sequence[PairedGain]) -> ReportTable:
     columns = ["second minus first", "questions", "first", "second", "difference", "95 % interval", "p (patients)"]
     columns += ["p (patients, Holm)"] if len(found) > 1 else []
     rows = []

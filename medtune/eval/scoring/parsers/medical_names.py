@@ -438,11 +438,7 @@ _SIZES = tuple(
 """What is said of an organ's size, and the word for its enlargement."""
 
 
-def _rows() -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(row.split("|")) for row in _NAMES)
-
-
-_GROUPS = _rows()
+_GROUPS = tuple(tuple(row.split("|")) for row in _NAMES)
 
 
 @lru_cache(maxsize=10_000)

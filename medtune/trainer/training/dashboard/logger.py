@@ -28,7 +28,7 @@ from medtune.eval.statistics.intervals import method_for
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.runs.run_folder import RunFolder
 from medtune.trainer.training.dashboard import cases
-from medtune.trainer.training.dashboard.cases import (
+from medtune.trainer.training.dashboard.panels import (
     OVERALL,
     STEP,
     definition,
@@ -268,7 +268,8 @@ class Dashboard(WandbLogger):
             columns, rows = _gain_rows(gain)
             panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
         self.experiment.log({**panels, STEP: last_step})
-        self.experiment.config.update({"interval_method": method_for(_patients(phases))}, allow_val_change=True)
+        patients = [row.question.patient_id for row in [*phases.values()][-1].rows]
+        self.experiment.config.update({"interval_method": method_for(patients)}, allow_val_change=True)
         self.experiment.summary.update(summary(phases, gain))
         path = Path(self.experiment.dir) / WORKSPACE
         group, project = str(self._wandb_init["group"]), str(self._project)
@@ -306,11 +307,6 @@ def phase_tables(
             for name, score in metrics.items()
         ],
     )
-
-
-def _patients(phases: Mapping[str, PhaseScores]) -> list[str]:
-    *_, last = phases.values()
-    return [row.question.patient_id for row in last.rows]
 
 
 def confusion_pairs(task: TaskClasses) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared
-from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.splits import Division, Fractions
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import MediaKind, MediaRef, Question, Split
@@ -65,16 +65,8 @@ def prepared(
     raw = out.parent / "raw"
     raw.mkdir(exist_ok=True)
     fractions = Fractions(0.4, 0.3, 0.3)
-    return prepare(
-        source,
-        benchmark="x",
-        root=raw,
-        out=out,
-        fractions=fractions,
-        max_rejected=0.5,
-        split_lookalikes=split_lookalikes,
-        keep_leaks=keep_leaks,
-    )
+    division = Division(fractions=fractions, split_lookalikes=split_lookalikes, keep_leaks=keep_leaks)
+    return prepare(source, benchmark="x", root=raw, out=out, division=division, max_rejected=0.5)
 
 
 def write_bodies(folder: Path, seeds: Sequence[int]) -> list[Path]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medtune.benchmarks import find_source
 from medtune.data.prepared.lookalikes import TRAIN_TWIN, lookalike_groups, pairs_across
 from medtune.data.prepared.read import Prepared
-from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, draw_missing_splits
+from medtune.data.prepared.splits import Division, Fractions, assign_splits, check_splits, draw_missing_splits
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Provenance, Question, Split
@@ -100,7 +100,8 @@ def prepared(table: SourceTable, out: Path, *, synthetic: bool = False, split_lo
     source = Source("t", "CC0", "https://example.org", origin, "file", lambda root, seed, scratch: table, None)
     raw = out.parent / "raw"
     raw.mkdir(exist_ok=True)
-    return prepare(source, benchmark="x", root=raw, out=out, fractions=EVEN, split_lookalikes=split_lookalikes)
+    division = Division(fractions=EVEN, split_lookalikes=split_lookalikes)
+    return prepare(source, benchmark="x", root=raw, out=out, division=division)
 
 
 def crossing_pairs(made: Prepared) -> int:
@@ -200,7 +201,8 @@ def splits_hash(made: Prepared) -> str:
 def test_real_images_of_one_woman_are_split_where_the_user_says_so(shared_real: Path, tmp_path: Path) -> None:
     """Otherwise they are in one: tests/benchmarks/busi/test_source.py prepares them so."""
     busi, root = find_source("busi"), shared_real / "busi"
-    apart = prepare(busi, benchmark="busi", root=root, out=tmp_path / "apart", split_lookalikes=True)
+    division = Division(split_lookalikes=True)
+    apart = prepare(busi, benchmark="busi", root=root, out=tmp_path / "apart", division=division)
     assert crossing_pairs(apart) == apart.manifest.lookalikes.num_across == 4
     # The splits of the version before look-alikes were kept together, by its own `prepare` on the same images.
     assert splits_hash(apart) == "e5ab9a1a09b7d089"

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 import medtune
 from medtune.benchmarks import find_source
+from medtune.data.prepared.splits import Division
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, Prediction, Request
 
@@ -43,7 +44,8 @@ def prepared_colours(folder: Path) -> Path:
     """Prepares the pictures and returns the prepared folder."""
     raw, out = folder / "raw", folder / "prepared"
     raw.mkdir()
-    prepare(find_source("table"), benchmark="vqa", root=write_colours(raw), out=out, split_lookalikes=True)
+    apart = Division(split_lookalikes=True)
+    prepare(find_source("table"), benchmark="vqa", root=write_colours(raw), out=out, division=apart)
     return out
 
 

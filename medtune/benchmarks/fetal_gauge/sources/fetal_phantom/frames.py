@@ -29,9 +29,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
 )
 from medtune.benchmarks.simulators.bmode_device import (
     IMAGE_SIZE,
-    Mask,
     Pixels,
-    Pose,
     beams,
     draw_device,
     in_field,
@@ -49,6 +47,7 @@ from medtune.benchmarks.simulators.bmode_tissue import (
     wall,
     womb,
 )
+from medtune.benchmarks.simulators.shapes import Mask, Pose
 from medtune.data.media.masks import box_size, outer_box
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.types import Box, Question

@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.simulators.bmode_device import Pose, blob, ellipse, rod, tube, union
 from medtune.benchmarks.simulators.bmode_tissue import (
     BONE,
     BRAIN,
@@ -32,6 +31,7 @@ from medtune.benchmarks.simulators.bmode_tissue import (
     tinted,
     waves,
 )
+from medtune.benchmarks.simulators.shapes import Pose, blob, ellipse, rod, tube, union
 
 Plane = Literal["head", "abdomen", "femur", "heart"]
 PLANES: tuple[Plane, ...] = ("head", "abdomen", "femur", "heart")

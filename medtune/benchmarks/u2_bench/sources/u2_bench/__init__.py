@@ -107,7 +107,7 @@ def source() -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TableRow:
     """One row of a table, without its image and masks."""
 
     file: str  # The table's path relative to the folder.
@@ -141,7 +141,7 @@ class _Reader:
 
     def read_file(self, folder: Path, file: Path, task: str) -> None:
         images: dict[str, str] = {}
-        waiting: list[tuple[_Row, str, str]] = []
+        waiting: list[tuple[_TableRow, str, str]] = []
         for number, (line, found) in enumerate(_cells(file)):
             dataset = released.set_of_name(task, file.stem) or _by_column(task, found)
             if dataset is None:
@@ -149,7 +149,7 @@ class _Reader:
                 continue
             image = next((found.pop(name) for name in COLUMNS["image"] if found.get(name)), "").strip()
             found.pop("seg_data", None)
-            row = _Row(str(file.relative_to(folder)), line, task, dataset, found)
+            row = _TableRow(str(file.relative_to(folder)), line, task, dataset, found)
             self.splits[row.get("split").lower() or "no split"] += 1
             own = _index(row.get("index")) or str(number)
             if len(image) <= _LONGEST_INDEX:
@@ -169,7 +169,7 @@ class _Reader:
                 said = f"wanted an image in base64, or the index of a row that has one, got {index!r}"
                 self.rejects.append(row.error("image", said).reject)
 
-    def _stored(self, row: _Row, image: str) -> str:
+    def _stored(self, row: _TableRow, image: str) -> str:
         try:
             content = base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
         except (binascii.Error, ValueError):
@@ -178,7 +178,7 @@ class _Reader:
         (self.scratch / digest).write_bytes(content)
         return digest
 
-    def _add(self, row: _Row, index: str, digest: str) -> None:
+    def _add(self, row: _TableRow, index: str, digest: str) -> None:
         number = released.number_of_set(row.dataset)
         patient = row.get("patient")
         is_known = not parse_cells.is_nothing(patient)
@@ -254,7 +254,7 @@ def _index(cell: str) -> str:
     return cell.strip().removesuffix(".0")
 
 
-def _question(row: _Row, media_id: str, patient: str) -> Question:
+def _question(row: _TableRow, media_id: str, patient: str) -> Question:
     task, dataset = row.task, row.dataset
     organ = (
         None
@@ -301,7 +301,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     )
 
 
-def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
+def _classes(row: _TableRow) -> tuple[tuple[str, ...], str]:
     own = parse_cells.options(row.get("options"))
     options = own if len(set(own)) == len(own) > 1 else released.OPTIONS[row.task, row.dataset]
     said = parse_cells.label(row.get("label"))
@@ -311,7 +311,7 @@ def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
     return options, alike[0]
 
 
-def _place(row: _Row) -> parse_cells.StructurePlace:
+def _place(row: _TableRow) -> parse_cells.StructurePlace:
     ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
     name = next((name for name in ordered if not parse_cells.is_nothing(row.get(name))), ordered[0])
     try:
@@ -323,7 +323,7 @@ def _place(row: _Row) -> parse_cells.StructurePlace:
     return parse_cells.StructurePlace(named.replace("_", " ") if named else None, found.position, share)
 
 
-def _prompt_cells(row: _Row) -> dict[str, str]:
+def _prompt_cells(row: _TableRow) -> dict[str, str]:
     found = {}
     wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
     if row.task in released.DETECTION:
@@ -336,7 +336,7 @@ def _prompt_cells(row: _Row) -> dict[str, str]:
     return found | {"kp": keypoint} if keypoint else found
 
 
-def _value(row: _Row) -> tuple[str, str | None, str]:
+def _value(row: _TableRow) -> tuple[str, str | None, str]:
     cell = row.get("value")
     try:
         value = parse_cells.value(cell, row.dataset)
