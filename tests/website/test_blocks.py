@@ -31,7 +31,7 @@ REPEATING = {"docs/index.md", "docs/runs.md"}
 """Pages whose commands all stand on README, which is executed; the soak executes them."""
 DEAREST = {
     "docs/commands.md", "docs/models.md", "docs/training.md", "docs/tutorials/cluster.md", "docs/tutorials/cts.md",
-    "docs/tutorials/wandb.md",
+    "docs/tutorials/gpu.md", "docs/tutorials/wandb.md",
 }  # fmt: skip
 """Pages that train many models, or one as another page does; the soak executes them."""
 COMMANDS_OF = {page: [each for block in EVERY[page] for each in block.commands] for page in EVERY}

@@ -175,7 +175,8 @@ def test_ranks_divided_by_zero_3_answer_as_one_device(name: str, tmp_path: Path)
     _compare(run_ranks(4, answers_of_rank, name, visits, "zero_3"), visits, name, 0.0)
 
 
-@pytest.mark.parametrize("name", ["nano_qwen25vl", pytest.param("nano_m3d_phi3", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_m3d_phi3"])
 def test_ranks_whose_media_are_read_ahead_answer_as_one_device(name: str, tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, name)
     _compare(run_ranks(4, answers_read_ahead, name, visits), visits, name, 0.0)

@@ -14,7 +14,7 @@ from medtune.trainer.launch.started import how_started
 from tests.soak import in_suites
 from tests.trainer.conftest import Curve, Nano, Told, weights_apart
 
-TEXT_ALONE_IN_SLOW = (("nano_mllama", "fsdp"), ("nano_qwen25vl", "deepspeed_stage_3"))
+TEXT_ALONE_IN_SLOW = (("nano_qwen25vl", "deepspeed_stage_3"),)
 """The pairs of the slow suite: an image beside the row and one in it, each strategy that divides weights."""
 TEXT_ALONE = ("train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1", "train.max_steps=3",
               "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip

@@ -83,8 +83,7 @@ def test_a_run_reads_each_picture_once_and_learns_as_ever(
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [
-        pytest.param("nano_qwen25vl", "ddp", marks=pytest.mark.slow),
-        *(pytest.param("nano_qwen25vl", each, marks=pytest.mark.soak) for each in ("fsdp", "deepspeed_stage_2")),
+        *(pytest.param("nano_qwen25vl", each, marks=pytest.mark.soak) for each in ("ddp", "fsdp", "deepspeed_stage_2")),
         pytest.param("nano_mllama", "deepspeed_stage_3", marks=pytest.mark.soak),
         pytest.param("nano_qwen3vl", "ddp", marks=pytest.mark.soak),
     ],

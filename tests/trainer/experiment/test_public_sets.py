@@ -109,8 +109,8 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
 
 
 def _mark(case: Case) -> pytest.MarkDecorator:
-    """What sets hold that are a benchmark each, those of several sets read in the slow suite."""
-    return pytest.mark.slow if case.benchmark in ("fetal_gauge", "u2_bench") else pytest.mark.soak
+    """What sets hold that are a benchmark each, that of most sets reads in the slow suite."""
+    return pytest.mark.slow if case.benchmark == "u2_bench" else pytest.mark.soak
 
 
 @pytest.fixture(autouse=True)

@@ -83,7 +83,7 @@ def test_the_page_shows_a_table_for_each_form() -> None:
     assert len(COMMANDS) == sum(line.startswith("medtune ") for block in BLOCKS for line in block)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_all_commands_of_the_page_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow(tmp_path, ("prepare", "validate", "run", "predict"), monkeypatch) == len(COMMANDS)
     assert Path("answers.csv").is_file()

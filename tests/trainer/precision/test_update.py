@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 
 from medtune.trainer.recipe.schema import StrategyName
 from tests.models.twins import EVERY_TWIN
-from tests.soak import in_suites
 from tests.trainer.conftest import Nano
 from tests.trainer.precision.learning import STEPS, Case, Update, apart, learnt, learnt_by_two, write_checkpoint
 
@@ -96,7 +95,8 @@ def test_zero_3_learns_as_it_does_from_a_float32_file(cases: tuple[Case, ...], s
         assert apart(found[case], found[other]) < LARGEST, case.name
 
 
-@pytest.mark.parametrize("strategy", in_suites(("deepspeed_stage_2", "deepspeed_stage_3"), slow=("deepspeed_stage_3",)))
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["deepspeed_stage_2", "deepspeed_stage_3"])
 def test_a_run_from_a_checkpoint_in_bfloat16_keeps_float32_weights(nano: Nano, tmp_path: Path, strategy: str) -> None:
     folder = tmp_path / "weights"
     folder.mkdir()

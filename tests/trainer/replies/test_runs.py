@@ -124,7 +124,7 @@ def test_a_run_that_was_killed_draws_and_learns_the_same(
     assert read_draws(killed) == read_draws(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_that_was_asked_to_stop_between_two_steps_of_the_same_draws_goes_on_alike(
     rewarded: Rewarded, tmp_path: Path, curve: Curve
 ) -> None:

@@ -18,7 +18,6 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.training.budget import TokenBudget, TokenOrder, dealt
 from medtune.trainer.training.sampling import AllGroups, Draw, EndlessRow, ResumableOrder, StepOrder
 from medtune.trainer.training.step_callbacks import StepLog
-from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Curve, Nano
 
 GROUPS = st.lists(st.lists(st.integers(1, 400), min_size=1, max_size=3), min_size=1, max_size=14)
@@ -179,9 +178,8 @@ def test_a_resume_divides_otherwise_and_continues_the_same_losses(
     _learns_the_same(out, by_count, curve)
 
 
-@pytest.mark.parametrize(
-    "strategy", in_suites(("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3"), slow=("deepspeed_stage_3",))
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3"])
 def test_two_devices(nano: Nano, by_count: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     out = tmp_path / "run"
     nano.finished("train", out, *STEPS, TOKENS, "train.devices=2", f"train.strategy={strategy}")

@@ -187,7 +187,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         pytest.param(EVERYTHING, "ddp", id="pissa-ddp", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.soak),
-        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.soak),
     ],
 )
 def test_two_devices_equal_one(
