@@ -36,7 +36,8 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         # In the slow suite with its gradients in test_divided_training.py, and on four ranks up to the answers in
         # tests/trainer/launch/test_two_nodes.py.
         pytest.param("ddp", marks=pytest.mark.soak),
-        pytest.param("fsdp", marks=pytest.mark.slow),
+        # Without a run around it in every suite (test_divided_training.py).
+        pytest.param("fsdp", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
         # With weights in 4 bits in the slow suite (tests/trainer/training/test_weight_average.py).
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),

@@ -29,7 +29,7 @@ def told_by(arguments: list[str], told: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_validate_imports_nothing_that_only_a_run_takes(prepared_tiny: Path) -> None:
     """And it looks for garbage again while it works, but not in what it has imported."""
     words = ["validate", "--no-weights", "nano_busi_lora", "--set", f"data.root={prepared_tiny}"]

@@ -82,7 +82,7 @@ def test_filled_cache_is_what_runs_write_and_runs_compute_nothing(
     assert f"0 volumes were written, {number} were there" in shown(prepare_cache(root))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_code_ids_are_the_same_entries(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     small = (*CODES, "model.name=nano_nn_ct_chat")
@@ -177,7 +177,7 @@ def test_unfinished_files_are_removed_once_nobody_writes_them(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [new]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_full_disk_ends_with_one_line_and_no_half_entry(prepared_ct: Path, tmp_path: Path) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     (root / "cache").mkdir()
